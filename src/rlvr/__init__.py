@@ -1,0 +1,1 @@
+"""Trains language models to reason, with rewards that a program can verify."""

@@ -1,0 +1,1 @@
+"""What each command of `rlvr` does, a module each."""

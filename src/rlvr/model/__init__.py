@@ -1,0 +1,1 @@
+"""The language model: tokens, decoder, weights on disk, and the distributions made from it."""

@@ -1,0 +1,134 @@
+"""Model directories in and out: config.json, model.safetensors, tokenizer.json."""
+
+import json
+import shutil
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from rlvr.errors import UsageError
+from rlvr.model.decoder import Decoder, Shape
+from rlvr.model.tokens import Tokens, load_tokens, read_json
+
+FAMILY = "Qwen3ForCausalLM"
+COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A decoder with its tokens, and the directory it came from."""
+
+    decoder: Decoder
+    tokens: Tokens
+    folder: Path
+
+
+def read_shape(folder: Path) -> Shape:
+    """The sizes in a directory's `config.json`, checked before any weights load.
+
+    Raises:
+        UsageError: The directory is missing, incomplete, or of another family.
+    """
+    if not folder.is_dir():
+        raise UsageError(
+            f"no model directory {folder}. Give a directory with config.json, tokenizer.json and "
+            "model.safetensors, a run folder, or the name of a built-in model (rlvr models)."
+        )
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        if not (folder / name).is_file():
+            raise UsageError(
+                f"{folder} is no whole model directory: {name} is missing. "
+                "Download or save the model again, or give another --model."
+            )
+    config = read_json(folder / "config.json")
+    family = config.get("architectures")
+    if family != [FAMILY]:
+        named = (
+            ", ".join(map(str, family)) if isinstance(family, list) else config.get("model_type")
+        )
+        raise UsageError(
+            f"{folder} is a model of the family {named}; this version reads {FAMILY} only. "
+            "Give a Qwen3 directory, or --model abacus for the built-in model."
+        )
+    for key, wanted in (("attention_bias", False), ("hidden_act", "silu")):
+        if config.get(key, wanted) != wanted:
+            raise UsageError(
+                f"{folder}/config.json has {key} {config[key]!r}; only {wanted!r} is read."
+            )
+    if config.get("rope_scaling") or config.get("use_sliding_window"):
+        raise UsageError(f"{folder}/config.json scales or slides attention, which is not read yet.")
+    return _shape(folder, config)
+
+
+def _shape(folder: Path, config: dict[str, object]) -> Shape:
+    rope = config.get("rope_parameters")
+    flat = {**rope, **config} if isinstance(rope, dict) else config
+    values: dict[str, object] = {}
+    for field in fields(Shape):
+        if field.name not in flat:
+            continue
+        value = flat[field.name]
+        kind = float if field.type is float else field.type
+        good = isinstance(value, (int, float)) and (kind is bool) == isinstance(value, bool)
+        if not good or (kind is int and (not isinstance(value, int) or value < 1)):
+            raise UsageError(
+                f"{folder}/config.json has {field.name} {value!r}; it takes a positive number "
+                "(or true and false for a switch). Save the model again."
+            )
+        values[field.name] = value
+    try:
+        return Shape(**values)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise UsageError(f"{folder}/config.json is incomplete: {error}.") from error
+
+
+def load_model(folder: Path) -> Model:
+    """Load a model directory, master weights in float32.
+
+    Raises:
+        UsageError: As `read_shape`; or a weight is missing, surplus, misshapen or not finite.
+    """
+    shape = read_shape(folder)
+    tokens = load_tokens(folder)
+    decoder = Decoder(shape)
+    wanted = dict(decoder.named_parameters())
+    try:
+        with safe_open(folder / "model.safetensors", framework="pt") as file:
+            stored = set(file.keys())
+            if shape.tie_word_embeddings:
+                stored.discard("lm_head.weight")
+            if stored != set(wanted):
+                odd = ", ".join(sorted(stored ^ set(wanted))[:3])
+                raise UsageError(f"{folder}: weights missing or surplus: {odd}. Save it again.")
+            for name, parameter in wanted.items():
+                value = file.get_tensor(name)
+                if value.shape != parameter.shape:
+                    raise UsageError(
+                        f"{folder}: weight {name} has shape {tuple(value.shape)}, "
+                        f"config.json asks for {tuple(parameter.shape)}. Save it again."
+                    )
+                if not value.isfinite().all():
+                    raise UsageError(f"{folder}: weight {name} is not finite. Go back to another.")
+                parameter.data.copy_(value)
+    except SafetensorError as error:
+        raise UsageError(
+            f"{folder}/model.safetensors is damaged: {error}. Save it again."
+        ) from error
+    return Model(decoder, tokens, folder)
+
+
+def save_model(model: Model, folder: Path, dtype: torch.dtype = torch.float32) -> None:
+    """Write a directory that loads here and in `transformers`; `folder` must exist."""
+    tensors = {
+        name: value.detach().to(dtype).contiguous()
+        for name, value in model.decoder.named_parameters()
+    }
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    for name in COPIED:
+        if folder != model.folder and (model.folder / name).is_file():
+            shutil.copyfile(model.folder / name, folder / name)
+    config = read_json(folder / "config.json") | {"dtype": str(dtype).removeprefix("torch.")}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

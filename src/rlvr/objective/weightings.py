@@ -1,0 +1,51 @@
+"""Weightings: one number per token, made once from the mask of the whole step.
+
+Per-token losses times weights simply add up, so micro-batches, padding and ranks change nothing.
+Rows and tokens that left the mask have left every divisor too, but that of `budget`.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+PerToken = Float[Tensor, "B T"]
+Mask = Bool[Tensor, "B T"]
+Groups = Int[Tensor, " B"]
+
+
+def token(mask: Mask, groups: Groups, rows: int, max_new_tokens: int) -> PerToken:
+    """Every token counts the same. Source: DAPO, arXiv:2503.14476, eq. 8."""
+    return mask.float() / mask.sum().clamp(min=1)
+
+
+def sequence(mask: Mask, groups: Groups, rows: int, max_new_tokens: int) -> PerToken:
+    """Every rollout counts the same. Source: GRPO, arXiv:2402.03300, eq. 3."""
+    tokens = mask.sum(dim=1, keepdim=True)
+    return mask.float() / tokens.clamp(min=1) / (tokens > 0).sum().clamp(min=1)
+
+
+def budget(mask: Mask, groups: Groups, rows: int, max_new_tokens: int) -> PerToken:
+    """Divide by rollouts times the answer limit, whatever the lengths: masked rows still count.
+
+    Source: Dr. GRPO, arXiv:2503.20783, section 3.2.
+    """
+    return mask.float() / (rows * max_new_tokens)
+
+
+def problem(mask: Mask, groups: Groups, rows: int, max_new_tokens: int) -> PerToken:
+    """Every problem counts the same, and every token within one. Source: arXiv:2510.13786."""
+    tokens = mask.sum(dim=1)
+    per_group = torch.zeros(int(groups.max()) + 1, dtype=tokens.dtype, device=mask.device)
+    per_group = per_group.index_add(0, groups, tokens)
+    weight = 1 / per_group.clamp(min=1)[groups, None] / (per_group > 0).sum().clamp(min=1)
+    return mask.float() * weight
+
+
+WEIGHTINGS: dict[str, Callable[[Mask, Groups, int, int], PerToken]] = {
+    "token": token,
+    "sequence": sequence,
+    "budget": budget,
+    "problem": problem,
+}

@@ -1,0 +1,1 @@
+"""What a run tells: metrics, statistics, evaluation, the console, curves."""

@@ -1,0 +1,160 @@
+"""Accuracy on held-out problems: greedy or sampled, with intervals, by subject."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from rlvr.errors import UsageError
+from rlvr.model.decoder import Weights
+from rlvr.model.tokens import Tokens
+from rlvr.observe.statistics import wilson
+from rlvr.problems.prompts import render
+from rlvr.records import Problem, Rollout, Sampling
+from rlvr.rollout.engine import Draws, rollouts
+from rlvr.verify import grade
+
+SEED = 1_000_003
+"""Of evaluation's draws, so that it never touches training's and curves can be compared."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluation:
+    """Settings of the evaluations within a run."""
+
+    every_steps: int = 10
+    """Steps between evaluations; 0 leaves only the first and the last."""
+    problems: int = 200
+    """First held-out problems used on the way."""
+    final_problems: int = 1000
+    """First held-out problems used before and after training."""
+
+    def __post_init__(self) -> None:
+        if self.every_steps < 0:
+            raise UsageError(
+                f"evaluation.every_steps is {self.every_steps}. Use 0 or more, such as 10."
+            )
+        for name in ("problems", "final_problems"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"evaluation.{name} is {getattr(self, name)}. Use 1 or more.")
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """A share of answers judged correct, with its 95% Wilson interval."""
+
+    accuracy: float
+    low: float
+    high: float
+    n: int
+
+    @classmethod
+    def of(cls, correct: int, n: int) -> "Accuracy":
+        """Of `correct` answers among `n`."""
+        low, high = wilson(correct, n)
+        return cls(correct / n, low, high, n)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """Answers to a set of problems, graded, and what they come to."""
+
+    set: str
+    mode: str
+    """`greedy` or `sampled`."""
+    samples: int
+    """Answers per problem."""
+    overall: Accuracy
+    by_subject: dict[str, Accuracy]
+    thinks: float
+    """Share of answers that open a thought."""
+    length: float
+    """Mean answer length in tokens."""
+    truncated: float
+    """Share of answers that the length limit cut."""
+    correct_if_thinks: Accuracy | None
+    correct_if_not: Accuracy | None
+    answers: tuple[tuple[Problem, Rollout], ...]
+    """Every answer with its verdict, in the order of the problems."""
+
+    def row(self) -> dict[str, object]:
+        """As it stands in `evals.jsonl` and in `--json`."""
+        names = ("correct_if_thinks", "correct_if_not")
+        either = {
+            name: value and asdict(value) for name in names for value in [getattr(self, name)]
+        }
+        return {
+            "set": self.set,
+            "mode": self.mode,
+            "samples": self.samples,
+            **asdict(self.overall),
+            "thinks": self.thinks,
+            "length": self.length,
+            "truncated": self.truncated,
+            **either,
+            "by_subject": {name: asdict(value) for name, value in self.by_subject.items()},
+        }
+
+
+def evaluate(
+    weights: Weights,
+    tokens: Tokens,
+    problems: Sequence[Problem],
+    sampling: Sampling,
+    *,
+    template: str,
+    set_name: str,
+    samples: int = 1,
+    seed: int = SEED,
+) -> Evaluated:
+    """Answer problems and grade the answers; temperature 0 is greedy.
+
+    An answer that could not be judged counts as not correct, and one cut by the length limit too.
+    """
+    prompts = [render(template, problem) for problem in problems]
+    sampled = rollouts(
+        weights,
+        tokens,
+        problems,
+        prompts,
+        samples,
+        sampling,
+        Draws(seed, step=0),
+        weights_version=0,
+    )
+    answers = tuple(_graded(problems, sampled))
+    by_subject: dict[str, list[Rollout]] = {}
+    for problem, rollout in answers:
+        by_subject.setdefault(problem.subject or "all", []).append(rollout)
+    everything = [rollout for _, rollout in answers]
+    thinking = [rollout for rollout in everything if "<think>" in rollout.text]
+    direct = [rollout for rollout in everything if "<think>" not in rollout.text]
+    count = len(everything)
+    return Evaluated(
+        set=set_name,
+        mode="sampled" if sampling.temperature > 0 else "greedy",
+        samples=samples,
+        overall=accuracy(everything),
+        by_subject={name: accuracy(found) for name, found in by_subject.items()},
+        thinks=len(thinking) / count,
+        length=sum(len(rollout.answer_tokens) for rollout in everything) / count,
+        truncated=sum(rollout.finish_reason == "length" for rollout in everything) / count,
+        correct_if_thinks=accuracy(thinking) if thinking else None,
+        correct_if_not=accuracy(direct) if direct else None,
+        answers=answers,
+    )
+
+
+def _graded(
+    problems: Sequence[Problem], sampled: Iterator[Rollout]
+) -> Iterator[tuple[Problem, Rollout]]:
+    for rollout in sampled:
+        problem = problems[rollout.group_id]
+        score = grade(problem.answer, rollout.text)
+        if rollout.finish_reason == "length":
+            score = replace(score, value=0.0, verdict="incorrect", reason="cut by the length limit")
+        yield problem, replace(rollout, score=score)
+
+
+def accuracy(rollouts: Sequence[Rollout]) -> Accuracy:
+    """Share judged correct."""
+    correct = sum(bool(r.score and r.score.verdict == "correct") for r in rollouts)
+    return Accuracy.of(correct, len(rollouts))

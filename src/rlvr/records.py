@@ -1,0 +1,94 @@
+"""The records that pass between floors: problem, score, rollout, group."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Verdict = Literal["correct", "incorrect", "could not judge"]
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A question and its reference answer."""
+
+    id: str
+    prompt: str
+    """The question as text, before any template."""
+    answer: str
+    """The reference answer, as the data set writes it."""
+    source: str
+    """Where it came from: a name of `rlvr problems`, or a file and line."""
+    subject: str | None = None
+    """Its kind within the source, such as `sum`; evaluations are split by it."""
+    level: int | None = None
+    """Difficulty within the source, if known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a grader or a reward says of one answer.
+
+    `value` is None where we are the cause (an unreadable reference, a grader's fault): such a
+    rollout leaves its group's statistics and gets advantage 0. An exception is never a zero.
+    """
+
+    value: float | None
+    verdict: Verdict
+    reason: str
+    answer: str | None = None
+    """The answer that was found in the text, if any."""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """Each part of the reward before weights and gates, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are drawn. Training needs temperature above 0."""
+
+    temperature: float = 1.0
+    """Divides the logits; 0 takes the likeliest token (evaluation only)."""
+    top_p: float = 1.0
+    """Nucleus: the smallest set of likeliest tokens with at least this mass; 1 keeps all."""
+    top_k: int = 0
+    """Keep this many likeliest tokens; 0 keeps all."""
+    min_p: float = 0.0
+    """Drop tokens less likely than this share of the likeliest one; 0 keeps all."""
+    max_new_tokens: int = 128
+    """Longest answer in tokens, without the prompt, the end token among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One sampled answer. The learner reads nothing that is not in here."""
+
+    problem_id: str
+    group_id: int
+    """Number of its group within the step."""
+    slot: int
+    """Number of the answer within its group, 0 to G-1."""
+    prompt_tokens: Sequence[int]
+    answer_tokens: Sequence[int]
+    """As sampled, the end token included where there is one; never made from text again."""
+    sampler_logprobs: Sequence[float]
+    """Log-probability, in nats, of each answer token under the distribution it was drawn from."""
+    finish_reason: FinishReason
+    """`stop` where the model ended its answer, `length` where the limit cut it."""
+    text: str
+    """The answer decoded, special tokens kept."""
+    sampling: Sampling
+    seed: int
+    """Seed of the run; with step, problem, slot and position it names every draw."""
+    weights_version: int
+    """Optimizer steps that the sampling weights had seen."""
+    sampler_entropies: Sequence[float] = ()
+    """Entropy, in nats, over the whole vocabulary where each answer token was drawn."""
+    score: Score | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The G rollouts of one problem."""
+
+    problem: Problem
+    rollouts: Sequence[Rollout]

@@ -1,0 +1,1 @@
+"""Sampling answers from the model."""

@@ -1,0 +1,1 @@
+"""Batches, the optimizer step and checkpoints."""

@@ -1,0 +1,171 @@
+"""Wrong use and wrong input: one message, exit status 2, no traceback, nothing left behind."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rlvr.abacus import FOLDER
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+WRONG_WORDS = [
+    ("tran", "Did you mean 'train'?"),
+    ("train --stepz 3", "Did you mean '--steps'?"),
+    ("train --group-size 4", "Did you mean '--rollouts.group-size'?"),
+    ("train --steps -1", "steps is -1"),
+    ("train --steps many", "a whole number"),
+    ("train --steps 2.5", "a whole number"),
+    ("train --steps", "--steps"),
+    ("train extra words", "extra"),
+    ("train --variant dappo", "Did you mean 'dapo'?"),
+    ("train --problems arithmetik", "Did you mean 'arithmetic'?"),
+    ("train --problems none.jsonl", "none.jsonl"),
+    ("train --model none", "abacus"),
+    ("train --template no", "template"),
+    ("train --dtype float16", "float32"),
+    ("train --rollouts.group-size 1", "Use 2 or more"),
+    ("train --rollouts.problems-per-step 0", "1 or more"),
+    ("train --rollouts.temperature 0", "above 0"),
+    ("train --rollouts.temperature nan", "number"),
+    ("train --rollouts.top-p 0", "top_p"),
+    ("train --rollouts.top-p 1.5", "top_p"),
+    ("train --rollouts.max-new-tokens 5000", "Use "),
+    ("train --optimiser.lr 0", "lr"),
+    ("train --optimiser.lr inf", "lr"),
+    ("train --reward.format-gate sometimes", "if_correct"),
+    ("train --seed -1", "seed"),
+    ("train --threads -2", "threads"),
+    ("train --resume none", "none"),
+    ("train --resume none --out x", "--out"),
+    ("train none.toml", "none.toml"),
+    ("eval", "abacus"),
+    ("eval none", "none"),
+    ("eval abacus --problems nosuch", "arithmetic"),
+    ("eval abacus --temperature hot", "--temperature"),
+    ("eval abacus --samples 4", "--temperature"),
+    ("eval abacus --max-new-tokens 1000", "Use "),
+    ("chat none", "none"),
+    ("verify", "--reference"),
+    ("verify --jsonl none.jsonl", "none.jsonl"),
+    ("variants dappo", "dapo"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), WRONG_WORDS)
+def test_wrong_use_is_refused_in_words(
+    rlvr: Command, tmp_path: Path, words: str, says: str
+) -> None:
+    refused = rlvr(*words.split())
+    assert refused.returncode == 2, refused.stdout + refused.stderr
+    assert says in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert refused.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+WRONG_FILES = [
+    ("steps = 'many'", "a whole number"),
+    ("stepz = 3", "Did you mean 'steps'?"),
+    ("steps = [", "not TOML"),
+    ("steps = true", "a whole number"),
+    ("[rollouts]\ngroup_size = 1", "Use 2 or more"),
+    ("[rollout]\ngroup_size = 8", "rollouts.group_size"),
+    ("variant = 'dappo'", "dapo"),
+    ("[variant]\nname = 'dapo'\nclip_hihg = 0.3", "clip_high"),
+    ("[variant]\nclip_high = -1.0", "clip_high"),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), WRONG_FILES)
+def test_a_wrong_settings_file_is_refused_in_words(
+    rlvr: Command, tmp_path: Path, text: str, says: str
+) -> None:
+    (tmp_path / "run.toml").write_text(text)
+    refused = rlvr("train", "run.toml")
+    assert refused.returncode == 2, refused.stderr
+    assert says in refused.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+WRONG_PROBLEMS = [
+    ('{"problem": "1+1=", "answer": "2"}\nnot json\n', "line 2"),
+    ('{"problem": "1+1="}\n', "line 1"),
+    ("", "no problem"),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), WRONG_PROBLEMS)
+def test_a_broken_problem_file_is_refused_with_the_line(
+    rlvr: Command, tmp_path: Path, text: str, says: str
+) -> None:
+    (tmp_path / "mine.jsonl").write_text(text)
+    refused = rlvr("train", "--problems", "mine.jsonl")
+    assert refused.returncode == 2
+    assert says in refused.stderr.replace("empty", "no problem").replace("no rows", "no problem")
+
+
+def copy_of_the_model(folder: Path, without: str = "") -> Path:
+    folder.mkdir()
+    for path in FOLDER.iterdir():
+        if path.is_file() and path.name != without:
+            (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+@pytest.mark.parametrize("missing", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_an_incomplete_model_directory_is_refused_with_what_is_missing(
+    rlvr: Command, tmp_path: Path, missing: str
+) -> None:
+    folder = copy_of_the_model(tmp_path / "model", without=missing)
+    refused = rlvr("train", "--model", folder)
+    assert refused.returncode == 2
+    assert missing in refused.stderr
+
+
+def test_a_model_of_another_family_is_refused_by_name(rlvr: Command, tmp_path: Path) -> None:
+    folder = copy_of_the_model(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config["architectures"] = ["GPT2LMHeadModel"]
+    (folder / "config.json").write_text(json.dumps(config))
+    refused = rlvr("train", "--model", folder)
+    assert refused.returncode == 2
+    assert "GPT2LMHeadModel" in refused.stderr
+
+
+def test_damaged_weights_are_refused(rlvr: Command, tmp_path: Path) -> None:
+    folder = copy_of_the_model(tmp_path / "model")
+    (folder / "model.safetensors").write_bytes(b"\xff" * 100)
+    refused = rlvr("eval", folder)
+    assert refused.returncode == 2
+    assert "damaged" in refused.stderr
+
+
+def test_a_run_folder_that_holds_something_else_is_refused(rlvr: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    refused = rlvr("train", "--out", "mine")
+    assert refused.returncode == 2
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+
+
+def test_help_answers_without_loading_torch(rlvr: Command) -> None:
+    import sys
+
+    code = (
+        "import sys; from rlvr.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "train" in done.stdout
+    assert rlvr("--help").stdout == done.stdout
+
+
+def test_every_command_explains_itself(rlvr: Command) -> None:
+    for command in ("train", "eval", "chat", "verify", "models", "problems", "variants"):
+        told = rlvr(command, "--help")
+        assert told.returncode == 0
+        assert f"rlvr {command}" in told.stdout

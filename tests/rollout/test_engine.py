@@ -1,0 +1,143 @@
+"""The engine against a slow twin, and what its records promise."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from rlvr.model.decoder import Decoder, Shape, Weights, hidden_states, logits_of
+from rlvr.model.distribution import truncate, uniforms
+from rlvr.model.logprobs import token_logprobs
+from rlvr.records import Sampling
+from rlvr.rollout.engine import Draws, sample_rows
+
+SHAPE = Shape(
+    vocab_size=23,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=8,
+    max_position_embeddings=64,
+)
+PROMPTS = [[5, 6, 7], [8, 9, 10, 11, 12, 13], [4], [5, 6, 7, 8]]
+STOP = 2
+DRAWS = Draws(seed=11, step=3)
+
+
+@pytest.fixture
+def weights() -> Weights:
+    decoder = Decoder(SHAPE)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in decoder.parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        parameter.data = 1 + 0.1 * noise if parameter.dim() == 1 else 0.4 * noise
+    with torch.no_grad():
+        return decoder.weights(torch.float32)
+
+
+@torch.no_grad()
+def answer_by_the_book(
+    weights: Weights, prompt: Sequence[int], key: int, slot: int, sampling: Sampling
+) -> tuple[list[int], list[float]]:
+    """One row alone, without a cache: the whole text is read again for every token."""
+    tokens, logprobs = list(prompt), []
+    for position in range(sampling.max_new_tokens):
+        hidden = hidden_states(weights, torch.tensor([tokens]))[0, -1]
+        scaled = logits_of(weights, hidden) / sampling.temperature
+        distribution = truncate(scaled[None], sampling)[0].softmax(0)
+        number = uniforms(DRAWS.seed, DRAWS.step, DRAWS.round, key, slot, position)
+        token = next(
+            i for i in range(len(distribution)) if distribution[: i + 1].sum() > float(number)
+        )
+        tokens.append(token)
+        logprobs.append(float(distribution[token].log()))
+        if token == STOP:
+            break
+    return tokens[len(prompt) :], logprobs
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(max_new_tokens=12),
+        Sampling(temperature=0.6, max_new_tokens=12),
+        Sampling(top_p=0.8, max_new_tokens=12),
+        Sampling(top_k=3, min_p=0.05, temperature=1.3, max_new_tokens=12),
+    ],
+)
+def test_batched_answers_equal_those_of_the_slow_twin(weights: Weights, sampling: Sampling) -> None:
+    keys = [100, 7, 30, 100_000]
+    found = sample_rows(weights, PROMPTS, keys, 6, sampling, DRAWS, [STOP])
+    for row in range(len(PROMPTS) * 6):
+        tokens, logprobs = answer_by_the_book(
+            weights, PROMPTS[row // 6], keys[row // 6], row % 6, sampling
+        )
+        length = int(found.lengths[row])
+        assert found.tokens[row, :length].tolist() == tokens
+        assert torch.allclose(found.logprobs[row, :length], torch.tensor(logprobs), atol=1e-4)
+        assert bool(found.ended[row]) == (tokens[-1] == STOP)
+
+
+def test_an_answer_does_not_depend_on_who_shares_the_batch(weights: Weights) -> None:
+    sampling = Sampling(max_new_tokens=12)
+    together = sample_rows(weights, PROMPTS, [0, 1, 2, 3], 4, sampling, DRAWS, [STOP])
+    alone = sample_rows(weights, PROMPTS[1:2], [1], 4, sampling, DRAWS, [STOP])
+    assert torch.equal(together.tokens[4:8], alone.tokens)
+    assert torch.allclose(together.logprobs[4:8], alone.logprobs, atol=1e-5)
+
+
+def test_slots_problems_steps_and_rounds_draw_differently(weights: Weights) -> None:
+    sampling, prompts = Sampling(max_new_tokens=12), [[5, 6, 7]] * 2
+    draws = (DRAWS, Draws(11, 4), Draws(12, 3), Draws(11, 3, round=1))
+    rows = [
+        tuple(row)
+        for draw in draws
+        for row in sample_rows(weights, prompts, [0, 1], 4, sampling, draw, []).tokens.tolist()
+    ]
+    assert len(set(rows)) == len(rows)
+
+
+def test_recorded_logprobs_are_those_the_learner_finds(weights: Weights) -> None:
+    for sampling in (Sampling(max_new_tokens=12), Sampling(0.7, 0.9, 8, 0.01, 12)):
+        found = sample_rows(weights, PROMPTS, [0, 1, 2, 3], 3, sampling, DRAWS, [STOP])
+        for row, length in enumerate(found.lengths.tolist()):
+            prompt = PROMPTS[row // 3]
+            tokens = torch.tensor([prompt + found.tokens[row, :length].tolist()])
+            mask = torch.arange(tokens.shape[1])[None] >= len(prompt)
+            logprobs, entropies = token_logprobs(weights, tokens, mask, sampling)
+            assert torch.allclose(logprobs[mask], found.logprobs[row, :length], atol=1e-4)
+            assert torch.allclose(entropies[mask], found.entropies[row, :length], atol=1e-4)
+
+
+def test_greedy_takes_the_likeliest_token_and_needs_no_draws(weights: Weights) -> None:
+    greedy = Sampling(temperature=0.0, max_new_tokens=12)
+    found = sample_rows(weights, PROMPTS, [0, 1, 2, 3], 1, greedy, DRAWS, [STOP])
+    other = sample_rows(weights, PROMPTS, [9, 8, 7, 6], 1, greedy, Draws(0, 0), [STOP])
+    assert torch.equal(found.tokens, other.tokens)
+    with torch.no_grad():
+        hidden = hidden_states(weights, torch.tensor([PROMPTS[1]]))[0, -1]
+    assert found.tokens[1, 0] == logits_of(weights, hidden).argmax()
+
+
+def test_every_stop_token_ends_an_answer_and_belongs_to_it(weights: Weights) -> None:
+    sampling = Sampling(max_new_tokens=40, temperature=1.5)
+    found = sample_rows(weights, PROMPTS, [0, 1, 2, 3], 8, sampling, DRAWS, [2, 3])
+    ended = {
+        int(found.tokens[row, int(length) - 1])
+        for row, length in enumerate(found.lengths)
+        if found.ended[row]
+    }
+    assert ended == {2, 3}
+    for row, length in enumerate(found.lengths.tolist()):
+        assert not {2, 3} & set(found.tokens[row, : length - 1].tolist())
+        assert bool(found.ended[row]) or length == 40
+
+
+def test_new_weights_change_the_next_rollout(weights: Weights) -> None:
+    sampling = Sampling(max_new_tokens=12)
+    before = sample_rows(weights, PROMPTS, [0, 1, 2, 3], 4, sampling, DRAWS, [STOP])
+    weights.head.detach().mul_(10)
+    after = sample_rows(weights, PROMPTS, [0, 1, 2, 3], 4, sampling, DRAWS, [STOP])
+    assert not torch.equal(before.tokens, after.tokens)

@@ -1,0 +1,132 @@
+"""Faults put in on purpose: each must turn a test with a telling name red."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+MUTATIONS = [
+    # (file, what stands there, the fault, the test that must notice)
+    (
+        "objective/surrogates.py",
+        "return -torch.minimum(",
+        "return -torch.maximum(",
+        "tests/objective/test_surrogates.py::test_clipping_stops_only_moves_that_went_far_enough",
+    ),
+    (
+        "objective/surrogates.py",
+        "return -torch.minimum(",
+        "return torch.minimum(",
+        "tests/training/test_step.py::test_the_gradient_of_a_step_agrees_with_the_twin_on_one_page",
+    ),
+    (
+        "training/batching.py",
+        "mask = (prompt[:, None] <= position)",
+        "mask = (prompt[:, None] < position)",
+        "tests/training/test_step.py::test_the_end_token_trains_once_and_nothing_behind_it",
+    ),
+    (
+        "training/batching.py",
+        "& (position < lengths[:, None])",
+        "& (position < lengths[:, None] - 1)",
+        "tests/training/test_step.py::test_the_end_token_trains_once_and_nothing_behind_it",
+    ),
+    (
+        "model/logprobs.py",
+        "hidden_states(weights, tokens[:, :-1])[predicted]",
+        "hidden_states(weights, tokens)[:, 1:][predicted]",
+        "tests/model/test_logprobs.py::"
+        "test_each_logprob_is_that_of_its_own_token_given_those_before_it",
+    ),
+    (
+        "model/logprobs.py",
+        "logits_of(weights, hidden) / sampling.temperature",
+        "logits_of(weights, hidden)",
+        "tests/rollout/test_engine.py::test_recorded_logprobs_are_those_the_learner_finds",
+    ),
+    (
+        "model/decoder.py",
+        "dtype=torch.bool, device=tokens.device).triu(1)",
+        "dtype=torch.bool, device=tokens.device).triu(2)",
+        "tests/model/test_decoder.py::test_logits_equal_those_of_transformers_within_1e_4",
+    ),
+    (
+        "model/decoder.py",
+        "position = (column[first:] - cache.start[:, None]).clamp(min=0)",
+        "position = column[first:].expand(len(cache.start), -1)",
+        "tests/model/test_decoder.py::test_a_left_padded_prompt_reads_as_it_does_alone",
+    ),
+    (
+        "training/batching.py",
+        "self.weights[index, :width]",
+        "self.weights[index, :width] / self.weights[index, :width].sum()",
+        "tests/training/test_step.py::test_any_micro_batch_size_gives_the_same_gradient",
+    ),
+    (
+        "training/optimiser.py",
+        'fall = 1.0 if settings.schedule == "constant" else (steps - step + 1) / steps',
+        'fall = 1.0 if settings.schedule == "constant" else step / steps',
+        "src/rlvr/training/optimiser.py::rlvr.training.optimiser.learning_rate",
+    ),
+    (
+        "rollout/engine.py",
+        "answers.ended[now] = torch.isin(token[live], stop_ids)",
+        "answers.ended[now] = token[live] == stop_ids[0]",
+        "tests/rollout/test_engine.py::test_every_stop_token_ends_an_answer_and_belongs_to_it",
+    ),
+    (
+        "problems/arithmetic.py",
+        "map(str, sorted(self.operands))",
+        "map(str, self.operands)",
+        "tests/problems/test_arithmetic.py::test_all_forms_of_a_question_fall_on_the_same_side",
+    ),
+]
+
+
+def run_tests(nodes: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run some tests against the package in `folder`."""
+    environment = os.environ | {"PYTHONPATH": str(folder / "src"), "OMP_NUM_THREADS": "1"}
+    words = ["-m", "pytest", "-q", "--import-mode=importlib", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [sys.executable, *words, "--doctest-modules", *nodes],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mutant")
+    for name in ("src", "tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copyfile(ROOT / "pyproject.toml", folder / "pyproject.toml")
+    return folder
+
+
+@pytest.mark.parametrize(("file", "right", "wrong", "node"), MUTATIONS)
+def test_a_fault_put_in_on_purpose_is_noticed(
+    copy: Path, file: str, right: str, wrong: str, node: str
+) -> None:
+    path = copy / "src" / "rlvr" / file
+    text = path.read_text()
+    assert text.count(right) == 1, f"{right!r} stands {text.count(right)} times in {file}"
+    path.write_text(text.replace(right, wrong))
+    try:
+        found = run_tests([node], copy)
+    finally:
+        path.write_text(text)
+    assert found.returncode == 1, found.stdout[-3000:] + found.stderr[-1000:]
+    assert " failed" in found.stdout
+
+
+def test_the_tests_named_above_pass_on_the_code_as_it_is(copy: Path) -> None:
+    found = run_tests(sorted({node for *_, node in MUTATIONS}), copy)
+    assert found.returncode == 0, found.stdout[-3000:]

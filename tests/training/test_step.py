@@ -1,0 +1,192 @@
+"""The whole step's gradient: against a twin on one page, and for any micro-batch size."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from rlvr.model.decoder import Decoder, hidden_states, logits_of
+from rlvr.model.weights import load_model
+from rlvr.objective.variants import Variant, variant
+from rlvr.records import Group, Problem, Rollout, Sampling, Score
+from rlvr.rollout.engine import Draws, rollouts
+from rlvr.training.batching import make_batch, micro_batches
+from rlvr.training.optimiser import Optimiser, optimise
+
+Gradient = list[torch.Tensor]
+SAMPLING = Sampling(temperature=0.8, max_new_tokens=14)
+GROUP_SIZE = 4
+
+
+@pytest.fixture
+def decoder(tiny_model_folder: Path) -> Decoder:
+    return load_model(tiny_model_folder).decoder
+
+
+@pytest.fixture
+def groups(tiny_model_folder: Path) -> list[Group]:
+    """Groups with all, some and no rewards, answers of many lengths, one without a score."""
+    model = load_model(tiny_model_folder)
+    problems = [
+        Problem(str(i), prompt, "", "test") for i, prompt in enumerate(["1+2=", "3", "45*6="])
+    ]
+    prompts = [problem.prompt for problem in problems]
+    with torch.no_grad():
+        weights = model.decoder.weights(torch.float32)
+    sampled = list(
+        rollouts(weights, model.tokens, problems, prompts, GROUP_SIZE, SAMPLING, Draws(1, 1), 0)
+    )
+    rewards: list[float | None] = [1, 0, 0, 1, 1, 1, 1, 1, 0.5, 1, None, 0]
+    scored = [
+        replace(rollout, score=Score(value, "incorrect", "by hand"))
+        for rollout, value in zip(sampled, rewards, strict=True)
+    ]
+    return [
+        Group(problem, scored[GROUP_SIZE * i : GROUP_SIZE * (i + 1)])
+        for i, problem in enumerate(problems)
+    ]
+
+
+def gradient_of_the_step(
+    decoder: Decoder, groups: Sequence[Group], row: Variant, tokens_at_once: int
+) -> Gradient:
+    """What `optimise` hands to the optimizer, unclipped."""
+    caught: Gradient = []
+
+    class Catch(torch.optim.SGD):
+        def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+            for parameter in decoder.parameters():
+                assert parameter.grad is not None
+                caught.append(parameter.grad.clone())
+
+    settings = Optimiser(max_grad_norm=1e9, tokens_at_once=tokens_at_once)
+    with torch.no_grad():
+        reference = load_model_like(decoder).weights(torch.float32)
+    optimise(
+        decoder,
+        Catch(decoder.parameters(), lr=0.0),
+        make_batch(groups, row, pad_id=0),
+        row,
+        settings,
+        lr=0.0,
+        dtype=torch.float32,
+        reference=reference if row.kl != "none" else None,
+    )
+    return caught
+
+
+def load_model_like(decoder: Decoder) -> Decoder:
+    """A reference a little away from the policy."""
+    other = Decoder(decoder.shape)
+    generator = torch.Generator().manual_seed(9)
+    for a, b in zip(other.parameters(), decoder.parameters(), strict=True):
+        a.data.copy_(b.data + 0.02 * torch.randn(b.shape, generator=generator))
+    return other
+
+
+def gradient_by_the_book(decoder: Decoder, groups: Sequence[Group]) -> Gradient:
+    """Centred advantages, token mean over groups with a signal; one rollout at a time."""
+    decoder.zero_grad()
+    weights = decoder.weights(torch.float32)
+    trained: list[tuple[Rollout, float]] = []
+    for group in groups:
+        scored = [r for r in group.rollouts if r.score and r.score.value is not None]
+        values = [float(r.score.value) for r in scored if r.score and r.score.value is not None]
+        if len(set(values)) > 1:
+            mean = sum(values) / len(values)
+            trained += [(r, value - mean) for r, value in zip(scored, values, strict=True)]
+    count = sum(len(rollout.answer_tokens) for rollout, _ in trained)
+    loss = torch.zeros(())
+    for rollout, advantage in trained:
+        text = [*rollout.prompt_tokens, *rollout.answer_tokens]
+        logits = logits_of(weights, hidden_states(weights, torch.tensor([text])))[0]
+        for place in range(len(rollout.prompt_tokens), len(text)):
+            before = logits[place - 1] / rollout.sampling.temperature
+            loss = loss - advantage * before.log_softmax(0)[text[place]] / count
+    loss.backward()
+    gradient = [p.grad.clone() for p in decoder.parameters() if p.grad is not None]
+    decoder.zero_grad()
+    return gradient
+
+
+def difference(a: Gradient, b: Gradient) -> float:
+    return max(float((x - y).abs().max()) for x, y in zip(a, b, strict=True))
+
+
+def test_the_gradient_of_a_step_agrees_with_the_twin_on_one_page(
+    decoder: Decoder, groups: list[Group]
+) -> None:
+    found = gradient_of_the_step(decoder, groups, variant("olmo3"), 4096)
+    expected = gradient_by_the_book(decoder, groups)
+    assert max(float(part.abs().max()) for part in expected) > 1e-3
+    assert difference(found, expected) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["olmo3", "grpo", "dr_grpo", "dapo"])
+def test_any_micro_batch_size_gives_the_same_gradient(
+    decoder: Decoder, groups: list[Group], name: str
+) -> None:
+    whole = gradient_of_the_step(decoder, groups, variant(name), 10**6)
+    for tokens_at_once in (1, 30, 70, 150):
+        parts = gradient_of_the_step(decoder, groups, variant(name), tokens_at_once)
+        assert difference(parts, whole) < 1e-6, tokens_at_once
+
+
+def test_micro_batches_hold_every_row_once_within_the_token_budget(groups: list[Group]) -> None:
+    batch = make_batch(groups, variant("olmo3"), pad_id=0)
+    assert batch is not None
+    parts = list(micro_batches(batch, tokens_at_once=60))
+    assert len(parts) > 1
+    assert sum(len(part.lengths) for part in parts) == len(batch.lengths)
+    assert all(part.tokens.numel() <= 60 or len(part.lengths) == 1 for part in parts)
+    assert torch.isclose(
+        torch.stack([part.weights.sum() for part in parts]).sum(), torch.tensor(1.0)
+    )
+
+
+def test_the_end_token_trains_once_and_nothing_behind_it(groups: list[Group]) -> None:
+    """Masks are made from lengths, so padding with the end token itself changes nothing."""
+    with_end = make_batch(groups, variant("olmo3"), pad_id=2)
+    plain = make_batch(groups, variant("olmo3"), pad_id=0)
+    assert with_end is not None
+    assert plain is not None
+    assert torch.equal(with_end.mask, plain.mask)
+    rows = [
+        r
+        for g in (groups[0], groups[2])
+        for r in g.rollouts
+        if r.score and r.score.value is not None
+    ]
+    assert [int(n) for n in plain.mask.sum(dim=1)] == [len(r.answer_tokens) for r in rows]
+    last = [int(plain.tokens[i, n - 1]) for i, n in enumerate(plain.lengths.tolist())]
+    assert last == [r.answer_tokens[-1] for r in rows]
+
+
+def test_a_batch_without_a_signal_changes_nothing(decoder: Decoder, groups: list[Group]) -> None:
+    flat = [groups[1]]
+    assert make_batch(flat, variant("olmo3"), pad_id=0) is None
+    before = [parameter.clone() for parameter in decoder.parameters()]
+    optimizer = torch.optim.AdamW(decoder.parameters(), lr=1.0, weight_decay=1.0)
+    update = optimise(
+        decoder, optimizer, None, variant("olmo3"), Optimiser(),
+        lr=1.0, dtype=torch.float32, reference=None,
+    )  # fmt: skip
+    assert update.skipped
+    assert not optimizer.state
+    assert all(torch.equal(a, b) for a, b in zip(before, decoder.parameters(), strict=True))
+
+
+def test_a_gradient_that_is_not_finite_is_skipped(decoder: Decoder, groups: list[Group]) -> None:
+    batch = make_batch(groups, variant("olmo3"), pad_id=0)
+    assert batch is not None
+    broken = replace(batch, advantages=batch.advantages * float("inf"))
+    before = [parameter.clone() for parameter in decoder.parameters()]
+    optimizer = torch.optim.AdamW(decoder.parameters(), lr=1.0)
+    update = optimise(
+        decoder, optimizer, broken, variant("olmo3"), Optimiser(),
+        lr=1.0, dtype=torch.float32, reference=None,
+    )  # fmt: skip
+    assert update.nonfinite
+    assert all(torch.equal(a, b) for a, b in zip(before, decoder.parameters(), strict=True))
