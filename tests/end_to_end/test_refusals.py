@@ -19,7 +19,7 @@ WRONG_WORDS = [
     ("train --steps many", "a whole number"),
     ("train --steps 2.5", "a whole number"),
     ("train --steps", "--steps"),
-    ("train extra words", "extra"),
+    ("train extra words", "words"),
     ("train --variant dappo", "Did you mean 'dapo'?"),
     ("train --problems arithmetik", "Did you mean 'arithmetic'?"),
     ("train --problems none.jsonl", "none.jsonl"),

@@ -87,6 +87,15 @@ def test_a_line_holds_the_step_s_numbers_and_the_latest_evaluation() -> None:
     assert line.split() == expected.split()
 
 
+def test_a_long_opening_line_goes_on_under_its_own_text() -> None:
+    on = console()
+    Progress(on, STEPS).opening([("problems", "many kinds of sums; " * 6), ("seed", "0")])
+    lines = seen(on).splitlines()
+    assert lines[0].startswith("  problems  many kinds")
+    assert lines[1].startswith("            ")
+    assert any(line.startswith("  seed      0") for line in lines)
+
+
 def test_nothing_is_wider_than_80_columns() -> None:
     for terminal in (False, True):
         plain = show_a_run(console(terminal=terminal))

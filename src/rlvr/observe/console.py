@@ -66,8 +66,11 @@ class Progress:
 
     def opening(self, lines: Sequence[tuple[str, str]]) -> None:
         """Say what is about to happen: a label and its text for each line."""
-        self.console.print(_pairs(lines))
-        self.console.print()
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="dim", no_wrap=True)
+        for label, text in lines:
+            table.add_row(Text(printable(label)), Text(printable(text)))
+        self.console.print(Padding(table, (0, 0, 1, 2)))
         self.console.print(Padding(Text(LEGEND, style="dim"), (0, 0, 1, 2)))
 
     def evaluated(self, rows: Sequence[Row]) -> None:
