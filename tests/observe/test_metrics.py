@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlvr.objective.correction import mismatch
 from rlvr.observe.metrics import (
     METRICS,
     advantage_metrics,
@@ -16,7 +17,6 @@ from rlvr.observe.metrics import (
     divergences,
     group_metrics,
     length_metrics,
-    mismatch_metrics,
     ratio_metrics,
     repetition,
     reward_metrics,
@@ -195,7 +195,7 @@ RHO = torch.tensor([1.1, 0.9, 2.6, 0.45, 1.0], dtype=torch.float64)
 
 
 def test_mismatch_gives_the_worked_numbers() -> None:
-    found = mismatch_metrics(OLD, OLD - RHO.log())
+    found = mismatch(OLD, OLD - RHO.log())
     expected = {
         "kl_k1": -0.029390682591232654,
         "kl_k3": 0.18060931740876726,
@@ -213,9 +213,9 @@ def test_mismatch_gives_the_worked_numbers() -> None:
 
 def test_correlation_of_probabilities_gives_the_worked_number() -> None:
     learner, sampler = torch.tensor([0.1, 0.5, 0.9, 0.3]), torch.tensor([0.12, 0.48, 0.91, 0.33])
-    found = mismatch_metrics(learner.log(), sampler.log())
+    found = mismatch(learner.log(), sampler.log())
     assert found["mismatch/pearson"] == pytest.approx(0.99818388626028, abs=CLOSE)
-    alike = mismatch_metrics(torch.full((3,), -0.5), torch.full((3,), -0.5))
+    alike = mismatch(torch.full((3,), -0.5), torch.full((3,), -0.5))
     assert alike["mismatch/pearson"] is None
 
 

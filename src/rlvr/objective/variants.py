@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -118,9 +119,19 @@ def weights_of(
     group_of_row: Int[Tensor, " B"],
     rows: int,
     max_new_tokens: int,
+    dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "B T"]:
-    """One weight per token, from the mask of the whole step."""
-    return WEIGHTINGS[row.weighting](mask, group_of_row, rows, max_new_tokens)
+    """One weight per token, from the mask of the whole step.
+
+    Args:
+        row: The variant.
+        mask: True where a token trains.
+        group_of_row: Which group each row belongs to.
+        rows: Rows of the step that count, masked or not; the budget divides by them.
+        max_new_tokens: Longest answer allowed, in tokens; the budget divides by it too.
+        dtype: Of the weights.
+    """
+    return WEIGHTINGS[row.weighting](mask, group_of_row, rows, max_new_tokens, dtype)
 
 
 def per_token_loss(

@@ -15,35 +15,35 @@ Mask = Bool[Tensor, "B T"]
 Groups = Int[Tensor, " B"]
 
 
-def token(mask: Mask, groups: Groups, rows: int, max_new_tokens: int) -> PerToken:
+def token(mask: Mask, groups: Groups, rows: int, limit: int, dtype: torch.dtype) -> PerToken:
     """Every token counts the same. Source: DAPO, arXiv:2503.14476, eq. 8."""
-    return mask.float() / mask.sum().clamp(min=1)
+    return mask.to(dtype) / mask.sum().clamp(min=1)
 
 
-def sequence(mask: Mask, groups: Groups, rows: int, max_new_tokens: int) -> PerToken:
+def sequence(mask: Mask, groups: Groups, rows: int, limit: int, dtype: torch.dtype) -> PerToken:
     """Every rollout counts the same. Source: GRPO, arXiv:2402.03300, eq. 3."""
     tokens = mask.sum(dim=1, keepdim=True)
-    return mask.float() / tokens.clamp(min=1) / (tokens > 0).sum().clamp(min=1)
+    return mask.to(dtype) / tokens.clamp(min=1) / (tokens > 0).sum().clamp(min=1)
 
 
-def budget(mask: Mask, groups: Groups, rows: int, max_new_tokens: int) -> PerToken:
-    """Divide by rollouts times the answer limit, whatever the lengths: masked rows still count.
+def budget(mask: Mask, groups: Groups, rows: int, limit: int, dtype: torch.dtype) -> PerToken:
+    """Divide by `rows` times the answer `limit`, whatever the lengths: masked rows still count.
 
     Source: Dr. GRPO, arXiv:2503.20783, section 3.2.
     """
-    return mask.float() / (rows * max_new_tokens)
+    return mask.to(dtype) / (rows * limit)
 
 
-def problem(mask: Mask, groups: Groups, rows: int, max_new_tokens: int) -> PerToken:
+def problem(mask: Mask, groups: Groups, rows: int, limit: int, dtype: torch.dtype) -> PerToken:
     """Every problem counts the same, and every token within one. Source: arXiv:2510.13786."""
     tokens = mask.sum(dim=1)
     per_group = torch.zeros(int(groups.max()) + 1, dtype=tokens.dtype, device=mask.device)
     per_group = per_group.index_add(0, groups, tokens)
-    weight = 1 / per_group.clamp(min=1)[groups, None] / (per_group > 0).sum().clamp(min=1)
-    return mask.float() * weight
+    tokens_of_group = per_group.clamp(min=1)[groups, None]
+    return mask.to(dtype) / tokens_of_group / (per_group > 0).sum().clamp(min=1)
 
 
-WEIGHTINGS: dict[str, Callable[[Mask, Groups, int, int], PerToken]] = {
+WEIGHTINGS: dict[str, Callable[[Mask, Groups, int, int, torch.dtype], PerToken]] = {
     "token": token,
     "sequence": sequence,
     "budget": budget,

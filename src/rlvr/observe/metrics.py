@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from rlvr.objective.correction import mismatch
 from rlvr.observe.statistics import percentile
 from rlvr.records import Group, Rollout, Score
 from rlvr.training.batching import rewards_of
@@ -322,7 +323,7 @@ def update_metrics(
     if update.ref_logprobs is not None:
         to_ref = divergences(update.ref_logprobs - update.logprobs)
         taken |= {f"kl_ref/{name}": value for name, value in to_ref.items()}
-    return taken | mismatch_metrics(update.old_logprobs, update.sampler_logprobs)
+    return taken | mismatch(update.old_logprobs, update.sampler_logprobs)
 
 
 def ratio_metrics(
@@ -350,27 +351,6 @@ def ratio_metrics(
     }
 
 
-def mismatch_metrics(
-    old_logprobs: Float[Tensor, " N"], sampler_logprobs: Float[Tensor, " N"]
-) -> Values:
-    """How far the learner's log-probabilities of the sampled tokens are from the sampler's."""
-    difference = (old_logprobs - sampler_logprobs).double()
-    rho, kl = difference.exp(), divergences(difference)
-    old, sampled = old_logprobs.double().exp(), sampler_logprobs.double().exp()
-    gap = (old - sampled).abs()
-    return {
-        "mismatch/kl_k1": kl["k1"],
-        "mismatch/kl_k3": kl["k3"],
-        "mismatch/prob_diff": gap.mean().item(),
-        "mismatch/prob_diff_max": gap.max().item(),
-        "mismatch/mult_error": difference.abs().exp().mean().item(),
-        "mismatch/ess": (rho.sum() ** 2 / (len(rho) * (rho**2).sum())).item(),
-        "mismatch/chi2": (rho**2).mean().item() - 1,
-        "mismatch/rho_mean": rho.mean().item(),
-        "mismatch/pearson": _pearson(old, sampled),
-    }
-
-
 def divergences(difference: Float[Tensor, " N"]) -> dict[str, float]:
     """Estimates of KL(q to p), in nats, from log p - log q of tokens drawn from q.
 
@@ -386,9 +366,3 @@ def divergences(difference: Float[Tensor, " N"]) -> dict[str, float]:
 
 def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
-
-
-def _pearson(a: Float[Tensor, " N"], b: Float[Tensor, " N"]) -> float | None:
-    if len(a) < 2 or not (a.std() > 0 and b.std() > 0):
-        return None
-    return torch.corrcoef(torch.stack([a, b]))[0, 1].item()

@@ -54,7 +54,7 @@ def _words(expected: str, given: str) -> Score:
     """Against a reference that is no number: words are equal or not, more can't be said here."""
     if not expected.replace(" ", "").isalpha():
         return Score(None, "could not judge", f"the reference {_short(expected)} is no number")
-    if expected.casefold() == given.casefold():
+    if len(expected) > 1 and expected.casefold() == given.casefold():
         return Score(1.0, "correct", "same words")
     return Score(0.0, "incorrect", f"{_short(given)} is not {_short(expected)}")
 
