@@ -7,10 +7,10 @@ import torch
 
 from rlvr.commands.evaluation import template_of
 from rlvr.commands.options import Options, number, whole_number
-from rlvr.commands.verify import printable
 from rlvr.model.decoder import Weights
 from rlvr.model.tokens import Tokens
 from rlvr.model.weights import load_model
+from rlvr.observe.result import printable
 from rlvr.problems.prompts import render
 from rlvr.records import Problem, Rollout, Sampling
 from rlvr.rollout.engine import Draws, rollouts

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rlvr.commands.options import Options, write_json
 from rlvr.errors import UsageError
+from rlvr.observe.result import printable
 
 
 def verify_command(about: str, words: Sequence[str]) -> int:
@@ -68,8 +69,3 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
             if not isinstance(row, dict) or not {"gold", "response"} <= set(row):
                 raise UsageError(f'{path}, line {number} needs "gold" and "response".')
             yield number, row
-
-
-def printable(text: str) -> str:
-    """Text without control characters, which could drive a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from rlvr.errors import UsageError
 from rlvr.model.decoder import Weights
 from rlvr.model.tokens import Tokens
-from rlvr.observe.statistics import wilson
+from rlvr.observe.statistics import mean_interval, wilson
 from rlvr.problems.prompts import render
 from rlvr.records import Problem, Rollout, Sampling
 from rlvr.rollout.engine import Draws, rollouts
@@ -39,7 +39,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """A share of answers judged correct, with its 95% Wilson interval."""
+    """A share of answers judged correct, with its 95% interval."""
 
     accuracy: float
     low: float
@@ -155,6 +155,17 @@ def _graded(
 
 
 def accuracy(rollouts: Sequence[Rollout]) -> Accuracy:
-    """Share judged correct."""
-    correct = sum(bool(r.score and r.score.verdict == "correct") for r in rollouts)
-    return Accuracy.of(correct, len(rollouts))
+    """Share judged correct, with its interval.
+
+    Several answers to a problem are no independent trials: where each problem has as many, the
+    interval is that of a mean over problems, else Wilson's.
+    """
+    by_problem: dict[int, list[float]] = {}
+    for rollout in rollouts:
+        right = bool(rollout.score and rollout.score.verdict == "correct")
+        by_problem.setdefault(rollout.group_id, []).append(float(right))
+    sizes = {len(found) for found in by_problem.values()}
+    if len(sizes) == 1 and sizes != {1}:
+        over = mean_interval([sum(found) / len(found) for found in by_problem.values()])
+        return Accuracy(over.estimate, over.low, over.high, len(rollouts))
+    return Accuracy.of(int(sum(map(sum, by_problem.values()))), len(rollouts))
