@@ -260,3 +260,15 @@ def test_no_space_left_is_said_in_words(rlvr: Command, small: list[str], tmp_pat
         assert "Traceback" not in refused.stderr
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+def test_any_number_of_problems_and_answers_makes_a_step(
+    rlvr: Command, small: list[str], tmp_path: Path
+) -> None:
+    """What the user gives is problems times group size; nothing has to divide anything."""
+    odd = ["--rollouts.problems-per-step", 5, "--rollouts.group-size", 3]
+    odd += ["--optimiser.tokens-at-once", 70]
+    done = rlvr("train", "--out", "odd", "--steps", 2, *small, *odd)
+    assert done.returncode == 0, done.stderr
+    for path in (tmp_path / "odd" / "rollouts").iterdir():
+        assert len(path.read_text().splitlines()) == 15

@@ -135,7 +135,9 @@ class Progress:
             self.console.print()
         if commands:
             self.console.print(Text("Next", style="bold"))
-            self.console.print(_pairs(commands, ("green", "dim")), soft_wrap=True)
+            for command, about in commands:  # a line of its own, whole, to be copied
+                self.console.print(Text(f"  {printable(about)}", style="dim"))
+                self.console.print(Text(f"    {printable(command)}", style="green"), soft_wrap=True)
 
     def _line(self, row: Row, fresh: bool) -> Text:
         held_out = {mode: number(found, "accuracy") for mode, found in self._latest.items()}
@@ -287,13 +289,11 @@ def _heading(style: str) -> Text:
     return Text("".join(name.rjust(width) for name, width in COLUMNS), style=style)
 
 
-def _pairs(pairs: Sequence[tuple[str, str]], styles: tuple[str, str] = ("dim", "")) -> Text:
+def _pairs(pairs: Sequence[tuple[str, str]]) -> Text:
     """Label and text a line, the texts under each other."""
     width = max((len(label) for label, _ in pairs), default=0) + 2
     lines = [
-        Text.assemble(
-            "  ", (printable(label).ljust(width), styles[0]), (printable(text), styles[1])
-        )
+        Text.assemble("  ", (printable(label).ljust(width), "dim"), printable(text))
         for label, text in pairs
     ]
     return Text("\n").join(lines)
