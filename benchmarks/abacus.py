@@ -23,14 +23,14 @@ from rlvr.abacus import FOLDER
 from rlvr.config import resolve
 from rlvr.loop import train
 from rlvr.model.decoder import Shape
-from rlvr.model.weights import load_model
+from rlvr.model.weights import load_model, parameters_of
 from rlvr.objective.variants import variant
 from rlvr.observe.evaluate import Evaluated
 from rlvr.observe.metrics import Values
 from rlvr.problems.arithmetic import NORMAL, training_problem
 from rlvr.records import Sampling
 from rlvr.rollout.engine import Draws, sample_rows
-from rlvr.run import parameters_of, prepare
+from rlvr.run import prepare
 from rlvr.training.batching import Batch
 from rlvr.training.machine import Machine, matrix_limit, measure, peak_memory_bytes
 from rlvr.training.optimiser import Optimiser, make_optimizer, optimise

@@ -1,5 +1,6 @@
 """Rewards: parts, gates, limits, and what is refused."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from rlvr.errors import UsageError
 from rlvr.records import Problem, Score
-from rlvr.rewards import Reward, overlong_penalty, reward, well_formed
+from rlvr.rewards import GATES, Gate, Reward, overlong_penalty, reward, well_formed
 
 PROBLEM = Problem("1", "3+4=", "7", "test")
 THOUGHT_RIGHT, THOUGHT_WRONG = r"<think>3+4</think>\boxed{7}", r"<think>3+4</think>\boxed{8}"
@@ -34,6 +35,34 @@ def scored(text: str, settings: Reward, **changes: object) -> Score:
 )
 def test_gates_by_hand(settings: Reward, expected: tuple[float, ...]) -> None:
     assert [scored(text, settings).value for text in FOUR] == pytest.approx(expected)
+
+
+@given(
+    st.floats(0, 10),
+    st.floats(0, 10),
+    st.sampled_from(sorted(GATES)),
+    st.sampled_from(["zero", "soft"]),
+)
+def test_a_right_answer_is_never_paid_less_than_a_wrong_one_of_the_same_form(
+    correct: float, form: float, gate: Gate, overlong: str
+) -> None:
+    try:
+        settings = Reward(correctness=correct, format=form, format_gate=gate)
+    except UsageError:
+        return
+    paid = [scored(text, settings, overlong=overlong).value for text in FOUR]
+    assert all(type(value) is float and math.isfinite(value) for value in paid)
+    thought_right, bare_right, thought_wrong, bare_wrong = (value or 0.0 for value in paid)
+    assert bare_right >= bare_wrong
+    if gate != "first" or correct >= 1:
+        assert thought_right >= thought_wrong
+
+
+def test_a_weight_or_a_limit_of_0_is_0_and_not_missing() -> None:
+    form_only = Reward(correctness=0.0, format=0.5, format_gate="additive")
+    assert [scored(text, form_only).value for text in FOUR] == [0.5, 0.0, 0.5, 0.0]
+    assert scored(THOUGHT_RIGHT, Reward(format=0.0)).value == 1.0
+    assert scored(BARE_RIGHT, Reward(), tokens=0, limit=0, overlong="soft").value == 0.0
 
 
 def test_parts_are_logged_unweighted() -> None:
@@ -105,6 +134,7 @@ def test_the_overlong_penalty_never_rises_with_length(tokens: int, limit: int, r
         lambda: Reward(format=float("nan")),
         lambda: Reward(correctness=0.0),
         lambda: Reward(correctness=0.0, format=1.0, format_gate="if_correct"),
+        lambda: Reward(format=2.0, format_gate="first"),
     ],
 )
 def test_settings_under_which_nothing_pays_are_refused(wrong: Callable[[], Reward]) -> None:

@@ -34,6 +34,11 @@ class Reward:
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise UsageError(f"reward.{name} is {value}. Use 0 or more, such as 1.")
+        if self.format_gate == "first" and self.format >= 1:
+            raise UsageError(
+                f"reward.format is {self.format}, and the gate `first` pays w + (1 - w) c: from 1 "
+                "on a right answer gains nothing over a wrong one. Use less than 1, such as 0.1."
+            )
         if self.correctness == 0 and (self.format == 0 or self.format_gate == "if_correct"):
             raise UsageError(
                 "every reward would be 0: reward.correctness is 0 and the format pays nothing. "

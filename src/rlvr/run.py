@@ -13,7 +13,7 @@ from rlvr.config import Config, write_toml
 from rlvr.errors import UsageError
 from rlvr.model.decoder import Shape, Weights
 from rlvr.model.tokens import Tokens, load_tokens
-from rlvr.model.weights import Model, load_model, read_shape
+from rlvr.model.weights import Model, check_tokens, load_model, parameters_of, read_shape
 from rlvr.observe.runlog import SETTINGS, RunFolder
 from rlvr.problems.prompts import render
 from rlvr.problems.sources import Source, load_problems
@@ -150,14 +150,6 @@ def check_space(config: Config, folder: Path, parameters: int) -> None:
         )
 
 
-def parameters_of(shape: Shape) -> int:
-    """Number of weights of a decoder."""
-    heads = 2 * shape.num_attention_heads + 2 * shape.num_key_value_heads
-    block = shape.hidden_size * (heads * shape.head_dim + 3 * shape.intermediate_size)
-    embeddings = 1 if shape.tie_word_embeddings else 2
-    return shape.num_hidden_layers * block + embeddings * shape.vocab_size * shape.hidden_size
-
-
 def prepare(config: Config, path: Path) -> Run:
     """A new run in a new folder: checked, measured, settings written, weights loaded.
 
@@ -166,6 +158,7 @@ def prepare(config: Config, path: Path) -> Run:
     """
     start = model_folder(config.model)
     shape, tokens, source = read_shape(start), load_tokens(start), load_problems(config.problems)
+    check_tokens(start, tokens, shape)
     check(config, shape, tokens, source)
     check_space(config, path, parameters_of(shape))
     folder = RunFolder(path)

@@ -8,8 +8,7 @@ import torch
 from rlvr.abacus import FOLDER
 from rlvr.abacus.recipe import built_in_tokens, fresh_decoder, pretrain, shape, write_tokenizer
 from rlvr.model.tokens import load_tokens
-from rlvr.model.weights import load_model, read_shape
-from rlvr.run import parameters_of
+from rlvr.model.weights import load_model, parameters_of, read_shape
 
 MOST_BYTES = 4_000_000
 

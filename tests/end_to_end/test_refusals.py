@@ -136,9 +136,35 @@ def test_a_model_of_another_family_is_refused_by_name(rlvr: Command, tmp_path: P
     assert "GPT2LMHeadModel" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hidden_size", 10**9),
+        ("hidden_size", 64),
+        ("num_hidden_layers", "four"),
+        ("num_key_value_heads", 3),
+        ("head_dim", 31),
+        ("vocab_size", 40),
+        ("vocab_size", -1),
+        ("eos_token_id", None),
+        ("eos_token_id", 4000),
+        ("hidden_act", "gelu"),
+    ],
+)
+def test_a_config_that_can_not_be_right_is_refused(
+    rlvr: Command, tmp_path: Path, key: str, value: object
+) -> None:
+    folder = copy_of_the_model(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text()) | {key: value}
+    (folder / "config.json").write_text(json.dumps(config))
+    refused = rlvr("eval", folder)
+    assert refused.returncode == 2, refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
 def test_damaged_weights_are_refused(rlvr: Command, tmp_path: Path) -> None:
     folder = copy_of_the_model(tmp_path / "model")
-    (folder / "model.safetensors").write_bytes(b"\xff" * 100)
+    (folder / "model.safetensors").write_bytes(b"\xff" * 10**6)
     refused = rlvr("eval", folder)
     assert refused.returncode == 2
     assert "damaged" in refused.stderr

@@ -1,6 +1,7 @@
 """Problem files: every broken row is refused with its line."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,13 @@ def test_good_rows_become_problems(tmp_path: Path) -> None:
     assert second.source.endswith("line 3")
 
 
+def test_a_number_as_answer_is_written_out_as_a_grader_reads_it(tmp_path: Path) -> None:
+    for number, text in (("0.00001", "0.00001"), ("1e22", "1" + "0" * 22), ("-0.5", "-0.5")):
+        (problem,) = read_jsonl(write(tmp_path, f'{{"problem": "?", "answer": {number}}}'))
+        assert Fraction(problem.answer) == Fraction(number)
+        assert problem.answer.removesuffix(".0") == text
+
+
 @pytest.mark.parametrize(
     ("row", "says"),
     [
@@ -47,6 +55,7 @@ def test_good_rows_become_problems(tmp_path: Path) -> None:
         ('{"problem": "x", "answer": "2", "level": "hard"}', "level"),
         ('{"problem": "x", "answer": "2", "id": "mine.jsonl:1"}', "earlier line"),
         ('{"problem": ' + "[" * 10**5, "not JSON"),
+        ('{"problem": "\\ud800 1+1=", "answer": "2"}', "half a character"),
     ],
 )
 def test_a_broken_row_is_refused_with_its_line(tmp_path: Path, row: str, says: str) -> None:
@@ -65,6 +74,8 @@ def test_no_file_a_folder_and_an_empty_file_are_refused(tmp_path: Path) -> None:
         read_jsonl(tmp_path / "none.jsonl")
     with pytest.raises(UsageError, match="can't read"):
         read_jsonl(tmp_path)
+    with pytest.raises(UsageError, match="can't read"):
+        read_jsonl(tmp_path / "null\0.jsonl")
     with pytest.raises(UsageError, match="no problem"):
         read_jsonl(write(tmp_path, "\n\n"))
 

@@ -45,6 +45,16 @@ RIGHT = [
     ("blue", r"\boxed{\text{Blue}}"),
     ("007", r"\boxed{7}"),
     ("7", "\\boxed{\ud800\x00\u202e7}"),
+    ("7", "<think>hm</think>7<|im_end|>"),
+    ("5", r"it is \boxed{5}, that is \boxed{5.0}"),
+    ("5", r"as asked, in \boxed{}: \boxed{5}"),
+    ("1234567", r"\boxed{1\,234\,567}"),
+    ("1234", "\\boxed{1\u202f234}"),
+    ("3/2", "\\boxed{1\u00bd}"),
+    ("1/2", "\\boxed{\u00bd}"),
+    ("37", "\\boxed{\uff13\uff17}"),
+    ("12", r"\boxed{\ 12\ }"),
+    ("(1,2)", r"\boxed{\left(1,2\right)}"),
 ]
 WRONG = [
     ("1/3", r"\boxed{0.333}"),
@@ -67,6 +77,19 @@ WRONG = [
     ("1234", r"\boxed{1,23,4}"),
     ("blue", r"\boxed{red}"),
     ("x", r"\boxed{X}"),
+    ("7", r"<think>a</think>b<think>\boxed{7}"),
+    ("7", r"<think>a</think>\boxed{7}<think>"),
+    ("5", r"\boxed{5} or \boxed{6}, so \boxed{5}"),
+    ("5", r"\boxed{5} in \boxed{}"),
+    ("42", "\\boxed{4\u00b2}"),
+    ("528", "\\boxed{52\u2088}"),
+    ("10", "\\boxed{\u2469}"),
+    ("42", r"\boxed{4$2}"),
+    ("4.2", r"\boxed{4\$.2}"),
+    ("42", r"\boxed{4\left2}"),
+    ("123", r"\boxed{0,123}"),
+    ("12", r"\boxed{1\,2}"),
+    ("1234567", r"\boxed{1234\,567}"),
 ]
 
 
@@ -91,6 +114,22 @@ def test_a_reference_we_cannot_read_is_our_fault_and_no_zero(reference: str) -> 
 
 def test_text_equal_to_the_reference_is_accepted_without_reading_it() -> None:
     assert grade("x^2+1", r"\boxed{x^2+1}").verdict == "correct"
+
+
+@pytest.mark.parametrize("reference", ["1/0", "0/0", r"\frac{1}{0}", r"\frac{x}{0.0}", "NaN"])
+def test_an_undefined_reference_is_not_right_even_as_itself(reference: str) -> None:
+    assert compare(reference, reference).verdict == "could not judge"
+
+
+def test_macros_that_begin_like_left_and_right_keep_their_meaning() -> None:
+    assert compare(r"x\rightarrow y", r"x\leftarrow y").verdict != "correct"
+
+
+def test_many_boxes_in_one_line_are_candidates_whatever_they_hold() -> None:
+    boxes = " ".join(rf"\boxed{{{value}}}" for value in ("7", "7.0", "7.00", "7.000"))
+    assert grade("7", boxes).verdict == "correct"
+    many = " ".join(rf"\boxed{{7.{'0' * count}}}" for count in range(1, 5000))
+    assert grade("7", many).verdict == "incorrect"
 
 
 @given(st.fractions(), st.booleans())

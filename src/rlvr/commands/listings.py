@@ -11,8 +11,8 @@ def models_command(about: str, words: Sequence[str]) -> int:
     """List the built-in models, and the runs under `runs/`."""
     from pathlib import Path
 
-    from rlvr.model.weights import read_shape
-    from rlvr.run import BUILT_IN, parameters_of
+    from rlvr.model.weights import parameters_of, read_shape
+    from rlvr.run import BUILT_IN
     from rlvr.training.checkpoint import checkpoints
 
     parser = Options("models", about, "[--json]")

@@ -14,12 +14,13 @@ from rlvr.commands.options import Options, write_json
 from rlvr.config import Config, Setting, read_toml, resolve, settings, to_toml
 from rlvr.errors import UsageError
 from rlvr.loop import train
+from rlvr.model.weights import parameters_of
 from rlvr.observe.console import Progress, telling_example
 from rlvr.observe.evaluate import Evaluated
 from rlvr.observe.metrics import Values
 from rlvr.observe.plots import Course, curves
 from rlvr.observe.runlog import ANSWERS, SETTINGS, read_lines
-from rlvr.run import Run, parameters_of, prepare, take_up
+from rlvr.run import Run, prepare, take_up
 from rlvr.training.checkpoint import checkpoints
 from rlvr.training.machine import cores
 

@@ -80,9 +80,42 @@ def _shape(folder: Path, config: dict[str, object]) -> Shape:
             )
         values[field.name] = value
     try:
-        return Shape(**values)  # type: ignore[arg-type]
+        shape = Shape(**values)  # type: ignore[arg-type]
     except TypeError as error:
         raise UsageError(f"{folder}/config.json is incomplete: {error}.") from error
+    if shape.num_attention_heads % shape.num_key_value_heads or shape.head_dim % 2:
+        raise UsageError(
+            f"{folder}/config.json can't be right: query heads must be a multiple of key heads, "
+            "and head_dim even. Save the model again."
+        )
+    if parameters_of(shape) > (folder / "model.safetensors").stat().st_size:
+        raise UsageError(
+            f"{folder}/model.safetensors is smaller than the model that config.json describes. "
+            "Download or save it again."
+        )
+    return shape
+
+
+def parameters_of(shape: Shape) -> int:
+    """Number of weights of a decoder, without the gains of its norms."""
+    heads = 2 * shape.num_attention_heads + 2 * shape.num_key_value_heads
+    block = shape.hidden_size * (heads * shape.head_dim + 3 * shape.intermediate_size)
+    embeddings = 1 if shape.tie_word_embeddings else 2
+    return shape.num_hidden_layers * block + embeddings * shape.vocab_size * shape.hidden_size
+
+
+def check_tokens(folder: Path, tokens: Tokens, shape: Shape) -> None:
+    """Refuse a tokenizer that names ids the model has no row for.
+
+    Raises:
+        UsageError: It does.
+    """
+    highest = max(tokens.vocab_size - 1, tokens.pad_id, *tokens.stop_ids)
+    if highest >= shape.vocab_size:
+        raise UsageError(
+            f"{folder}: the tokenizer has ids to {highest}, the model to {shape.vocab_size - 1}. "
+            "Use the tokenizer that belongs to the model."
+        )
 
 
 def load_model(folder: Path) -> Model:
@@ -93,6 +126,7 @@ def load_model(folder: Path) -> Model:
     """
     shape = read_shape(folder)
     tokens = load_tokens(folder)
+    check_tokens(folder, tokens, shape)
     decoder = Decoder(shape)
     wanted = dict(decoder.named_parameters())
     try:

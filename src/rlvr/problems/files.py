@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 from rlvr.errors import UsageError
@@ -37,8 +38,9 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise UsageError(
             f"no problem file {path}. Give a file of lines such as {EXAMPLE}"
         ) from None
-    except OSError as error:
-        raise UsageError(f"can't read {path}: {error.strerror}. Give a JSONL file.") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"can't read {str(path)!r}: {why}. Give a JSONL file.") from None
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         try:
             text = line.decode("utf-8").strip()
@@ -75,7 +77,14 @@ def _text(row: dict[str, object], key: str, where: str) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         value = None
     if isinstance(value, (int, float)) and not isinstance(value, bool) and key != "problem":
-        value = str(value)
+        value = format(Decimal(str(value)), "f")  # 0.00001, where str says 1e-05
     if not isinstance(value, str) or not value.strip():
         raise UsageError(f"{where}: {key} is missing or is no text. A good line: {EXAMPLE}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{where}: {key} holds half a character (a lone surrogate), which no tokenizer reads. "
+            "Mend the text or leave the row out."
+        ) from None
     return value

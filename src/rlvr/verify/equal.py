@@ -1,11 +1,12 @@
 """Whether an answer equals the reference: exact values first, else the same text."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
 from rlvr.records import Score
 from rlvr.verify.extract import extract
-from rlvr.verify.parse import TooLargeError, clean, number_of
+from rlvr.verify.parse import TooLargeError, clean, number_of, undefined
 
 Number = tuple[Fraction, bool]
 """A value, and whether it had a percent sign."""
@@ -21,10 +22,13 @@ def grade(reference: str, response: str) -> Score:
     ('correct', 'incorrect')
     """
     found = extract(response)
-    if found.answer is None:
+    answer = found.answer
+    if answer is None and _one_value(found.candidates):
+        answer = found.candidates[-1]
+    if answer is None:
         return Score(0.0, "incorrect", found.reason)
-    verdict = compare(reference, found.answer)
-    return Score(verdict.value, verdict.verdict, verdict.reason, found.answer)
+    verdict = compare(reference, answer)
+    return Score(verdict.value, verdict.verdict, verdict.reason, answer)
 
 
 def compare(reference: str, answer: str) -> Score:
@@ -39,6 +43,8 @@ def compare(reference: str, answer: str) -> Score:
         given, value = _read(answer) if len(answer) < 64 else _read_once(answer)
     except TooLargeError as error:
         return Score(0.0, "incorrect", f"the answer is {error}")
+    if wanted is None and undefined(expected):
+        return Score(None, "could not judge", f"the reference {_short(expected)} is undefined")
     if given == expected:
         return Score(1.0, "correct", "same text")
     if wanted is None:
@@ -57,6 +63,15 @@ def _words(expected: str, given: str) -> Score:
     if len(expected) > 1 and expected.casefold() == given.casefold():
         return Score(1.0, "correct", "same words")
     return Score(0.0, "incorrect", f"{_short(given)} is not {_short(expected)}")
+
+
+def _one_value(candidates: Sequence[str]) -> bool:
+    """Whether there are candidates and all are one number, however written."""
+    try:
+        values = {_read_once(candidate)[1] for candidate in candidates}
+    except TooLargeError:
+        return False
+    return len(values) == 1 and None not in values
 
 
 def _read_once(text: str) -> tuple[str, Number | None]:

@@ -4,7 +4,9 @@ import re
 from dataclasses import dataclass
 
 MACRO = re.compile(r"\\(?:boxed|fbox) {0,8}\{")
+CHAT_TOKENS = re.compile(r"(?:(?:<\|[a-z_]{1,30}\|>|</s>|<eos>)\s*)+\Z")
 LONGEST_PLAIN = 200  # characters of a box-less remainder that may be an answer as a whole
+MOST_CANDIDATES = 8  # boxes in one line that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +15,11 @@ class Found:
 
     answer: str | None
     reason: str
+    candidates: tuple[str, ...] = ()
+    """Different texts boxed in one line; one answer if all have one value.
+
+    The last in the text stands last. Empty where there are too many to look at.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,7 @@ def extract(text: str) -> Found:
     r"""The answer of a response: its last box after the thought, else a short remainder.
 
     A thought that never ends gives no answer. A box that is never closed means that the text was
-    cut. Different boxes in one line are candidates, none of which is the answer.
+    cut. Different boxes in one line are candidates: none is the answer unless all have one value.
 
     >>> extract(r"<think>\boxed{1}</think>It is \boxed{\frac{1}{2}}.").answer
     '\\frac{1}{2}'
@@ -36,7 +43,7 @@ def extract(text: str) -> Found:
     'the thought never ends'
     """
     _, closed, rest = text.rpartition("</think>")
-    if not closed and "<think>" in text:
+    if "<think>" in rest:
         return Found(None, "the thought never ends")
     boxes, cut = find_boxes(rest)
     if cut:
@@ -44,19 +51,25 @@ def extract(text: str) -> Found:
     if boxes:
         return _last_box(rest, boxes)
     plain = rest.strip()
-    if closed and plain and len(plain) <= LONGEST_PLAIN and "\n" not in plain:
-        return Found(plain, "what follows the thought")
+    if closed and len(plain) <= LONGEST_PLAIN:
+        plain = CHAT_TOKENS.sub("", plain).rstrip()
+        if plain and "\n" not in plain:
+            return Found(plain, "what follows the thought")
     return Found(None, "no boxed answer")
 
 
 def _last_box(text: str, boxes: list[Box]) -> Found:
     last = boxes[-1]
     line_start = text.rfind("\n", 0, last.start) + 1
-    in_line = {unboxed(box.content) for box in boxes if box.start >= line_start}
-    if len(in_line) > 1:
-        return Found(None, "several different boxes in one line")
     content = unboxed(last.content)
-    return Found(content, "boxed") if content else Found(None, "the last box is empty")
+    if not content:
+        return Found(None, "the last box is empty")
+    in_line = {unboxed(box.content) for box in boxes if box.start >= line_start} - {""}
+    if len(in_line) > 1:
+        candidates = (*sorted(in_line - {content}), content)
+        looked_at = candidates if len(candidates) <= MOST_CANDIDATES else ()
+        return Found(None, "several different boxes in one line", looked_at)
+    return Found(content, "boxed")
 
 
 def unboxed(content: str) -> str:
