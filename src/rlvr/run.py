@@ -25,7 +25,7 @@ from rlvr.training.checkpoint import (
     load_checkpoint,
     restore_optimizer,
 )
-from rlvr.training.machine import measure
+from rlvr.training.machine import cores, measure
 from rlvr.training.optimiser import make_optimizer
 from rlvr.verify import compare
 
@@ -156,6 +156,11 @@ def prepare(config: Config, path: Path) -> Run:
     Raises:
         UsageError: Something in the settings can't work; nothing has been written then.
     """
+    if config.threads > cores():
+        raise UsageError(
+            f"threads is {config.threads}, but this process may use {cores()} cores. "
+            f"Use {cores()} or less, or 0 to measure."
+        )
     start = model_folder(config.model)
     shape, tokens, source = read_shape(start), load_tokens(start), load_problems(config.problems)
     check_tokens(start, tokens, shape)
@@ -178,7 +183,8 @@ def take_up(config: Config, path: Path) -> Run:
     """
     folder = RunFolder(path)
     folder.lock()
-    measure(config.threads, config.dtype)
+    machine = measure(config.threads, config.dtype)
+    config = replace(config, threads=machine.threads, dtype=machine.dtype)
     source, saved = load_problems(config.problems), checkpoints(path)
     if not saved:
         folder.cut_back(-1)

@@ -38,6 +38,7 @@ WRONG_WORDS = [
     ("train --reward.format-gate sometimes", "if_correct"),
     ("train --seed -1", "seed"),
     ("train --threads -2", "threads"),
+    ("train --threads 4096", "cores"),
     ("train --resume none", "none"),
     ("train --resume none --out x", "--out"),
     ("train none.toml", "none.toml"),

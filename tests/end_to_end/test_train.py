@@ -272,3 +272,26 @@ def test_any_number_of_problems_and_answers_makes_a_step(
     assert done.returncode == 0, done.stderr
     for path in (tmp_path / "odd" / "rollouts").iterdir():
         assert len(path.read_text().splitlines()) == 15
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_over_and_equals_never_stopped(
+    rlvr: Command, straight: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "early"
+    run.mkdir()
+    (run / "run.toml").write_text((straight / "run.toml").read_text())
+    (run / "evals.jsonl").write_text('{"step": 0, "mode": "gree')
+    done = rlvr("train", "--resume", run)
+    assert done.returncode == 0, done.stderr
+    assert same(straight, run)
+
+
+def test_settings_left_out_of_a_run_are_settled_again_on_resume(
+    rlvr: Command, tmp_path: Path
+) -> None:
+    run = tmp_path / "sparse"
+    run.mkdir()
+    text = "steps = 1\n[rollouts]\nproblems_per_step = 2\n[evaluation]\nfinal_problems = 4\n"
+    (run / "run.toml").write_text(text)
+    done = rlvr("train", "--resume", run)
+    assert done.returncode == 0, done.stderr

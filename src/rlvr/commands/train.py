@@ -1,6 +1,7 @@
 """`rlvr train`: a new run, or one taken up again, shown while it goes on."""
 
 import platform
+import shlex
 import signal
 from argparse import SUPPRESS
 from collections.abc import Iterator, Mapping, Sequence
@@ -244,16 +245,14 @@ def answers(run: Run, step: int) -> list[dict[str, object]]:
 
 def next_commands(path: Path, done: bool, config: Config) -> list[tuple[str, str]]:
     """Three commands to try next."""
+    name, base = shlex.quote(str(path)), shlex.quote(config.model)
     if not done:
-        return [(f"rlvr train --resume {path}", "go on where this stopped")]
+        return [(f"rlvr train --resume {name}", "go on where this stopped")]
     harder = "arithmetic-hard" if config.problems == "arithmetic" else "arithmetic"
     return [
-        (f"rlvr chat {path}", "ask it something"),
-        (
-            f"rlvr eval {config.model} {path} --temperature 1 --samples 16",
-            "pass@k, before and after",
-        ),
-        (f"rlvr train --model {path} --problems {harder}", "go on with other problems"),
+        (f"rlvr chat {name}", "ask it something"),
+        (f"rlvr eval {base} {name} --temperature 1 --samples 16", "pass@k, before and after"),
+        (f"rlvr train --model {name} --problems {harder}", "go on with other problems"),
     ]
 
 

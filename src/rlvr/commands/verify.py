@@ -68,4 +68,8 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
                 raise UsageError(f"{path}, line {number} is not JSON: {error}.") from None
             if not isinstance(row, dict) or not {"gold", "response"} <= set(row):
                 raise UsageError(f'{path}, line {number} needs "gold" and "response".')
+            if not isinstance(row["response"], str) or not isinstance(
+                row["gold"], str | int | float
+            ):
+                raise UsageError(f'{path}, line {number}: "gold" and "response" take text.')
             yield number, row
