@@ -24,6 +24,7 @@ from rlvr.config import resolve
 from rlvr.loop import train
 from rlvr.model.decoder import Shape
 from rlvr.model.weights import load_model, parameters_of
+from rlvr.objective.loss import Controls, Outcomes
 from rlvr.objective.variants import variant
 from rlvr.observe.evaluate import Evaluated
 from rlvr.observe.metrics import Values
@@ -33,7 +34,8 @@ from rlvr.rollout.engine import Draws, sample_rows
 from rlvr.run import prepare
 from rlvr.training.batching import Batch
 from rlvr.training.machine import Machine, matrix_limit, measure, peak_memory_bytes
-from rlvr.training.optimiser import Optimiser, make_optimizer, optimise
+from rlvr.training.optimiser import Optimiser, make_optimizer
+from rlvr.training.update import Learner, optimise
 
 PROBLEMS, ANSWERS, LENGTH = 32, 8, 48
 
@@ -91,19 +93,25 @@ def measure_training(machine: Machine, limit: float) -> dict[str, float]:
         tokens=tokens,
         mask=mask,
         sampler_logprobs=torch.zeros(rows, LENGTH),
-        advantages=torch.randn(rows, 1, generator=generator),
-        weights=mask / mask.sum(),
+        sampler_entropies=torch.zeros(rows, LENGTH),
+        groups=torch.arange(PROBLEMS).repeat_interleave(ANSWERS),
+        counted=torch.ones(rows, dtype=torch.bool),
+        corrected=torch.zeros(rows, 1, dtype=torch.bool),
         lengths=torch.full((rows,), LENGTH),
         sampling=Sampling(),
+    )
+    outcomes = Outcomes(
+        torch.randn(PROBLEMS, ANSWERS, generator=generator),
+        torch.ones(PROBLEMS, ANSWERS, dtype=torch.bool),
+        torch.full((PROBLEMS, ANSWERS), LENGTH - LENGTH // 4),
+        parts=torch.zeros(PROBLEMS, ANSWERS, 0),
+        part_weights=torch.zeros(0),
     )
     settings = Optimiser()
     optimizer = make_optimizer(model.decoder, settings)
     dtype = getattr(torch, machine.dtype)
-    work = lambda: optimise(  # noqa: E731
-        model.decoder, optimizer, batch, variant("olmo3"), settings,
-        lr=1e-6, dtype=dtype, reference=None,
-    )  # fmt: skip
-    taken = seconds(work)
+    learner = Learner(model.decoder, optimizer, variant("olmo3"), settings, dtype)
+    taken = seconds(lambda: optimise(learner, batch, outcomes, Controls(), lr=1e-6, seed=0, step=1))
     flops = 3 * rows * LENGTH * flops_per_token(model.decoder.shape, LENGTH / 2)
     return {
         "trained_tokens_per_s": rows * LENGTH / taken,

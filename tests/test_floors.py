@@ -10,17 +10,18 @@ SOURCE = Path(__file__).parents[1] / "src"
 FLOORS = """
 rlvr: __init__
 rlvr: errors records
-rlvr.objective: __init__ advantages surrogates weightings divergence correction variants
+rlvr.objective: __init__ advantages surrogates weightings divergence correction selection
+rlvr.objective: slots loss variants
 rlvr.problems: __init__ prompts arithmetic files sources
 rlvr.verify: extract parse equal __init__
 rlvr: rewards
 rlvr.model: __init__ tokens distribution decoder logprobs weights
 rlvr.rollout: __init__ settings engine
-rlvr.training: __init__ machine batching optimiser checkpoint
-rlvr.observe: __init__ statistics metrics runlog evaluate result console plots
+rlvr.training: __init__ machine batching optimiser update checkpoint
+rlvr.observe: __init__ statistics keys metrics runlog evaluate result console plots
 rlvr: config
 rlvr.abacus: __init__ vocabulary corpus recipe
-rlvr: run loop
+rlvr: run groups loop
 rlvr.commands: __init__ options verify listings evaluation chat train
 rlvr: cli __main__
 """

@@ -13,14 +13,15 @@ from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from rlvr.errors import UsageError, unknown_name
-from rlvr.objective.variants import VARIANTS, Variant, variant
+from rlvr.objective.slots import Variant, doubts
+from rlvr.objective.variants import VARIANTS, variant
 from rlvr.observe.evaluate import Evaluation
 from rlvr.rewards import Reward
 from rlvr.rollout.settings import Rollouts
 from rlvr.training.checkpoint import Checkpoints
 from rlvr.training.optimiser import Optimiser
 
-NOT_SET_BY_USERS = ("source", "not_here")
+NOT_SET_BY_USERS = ("source", "differs")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +59,35 @@ class Config:
             raise UsageError(f"threads is {self.threads}. Use 0 (measured) or more, such as 1.")
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"seed is {self.seed}. Use a whole number from 0 to 2^63-1.")
+        if self.variant.mini_batches > self.rollouts.problems_per_step:
+            raise UsageError(
+                f"variant.mini_batches is {self.variant.mini_batches}, but a step has "
+                f"{self.rollouts.problems_per_step} problems and groups stay whole. Use at most "
+                "that many, or raise rollouts.problems_per_step."
+            )
+        filtered = self.rollouts.top_p < 1 or self.rollouts.top_k > 0 or self.rollouts.min_p > 0
+        if filtered and not self.variant.keep_sampling_mask:
+            raise UsageError(
+                "rollouts.top_p, top_k or min_p drop tokens that the learner would still give a "
+                "probability: its log-probabilities would be those of another distribution. Set "
+                "--variant.keep-sampling-mask true, or sample from all tokens."
+            )
+        if self.variant.advantage == "pass_at_k" and self.variant.pass_k > self.rollouts.group_size:
+            raise UsageError(
+                f"variant.pass_k is {self.variant.pass_k}, but a group has "
+                f"{self.rollouts.group_size} answers. Use at most that many."
+            )
+
+    def doubts(self) -> list[str]:
+        """What works and is most likely not meant, in words."""
+        found = doubts(self.variant)
+        gdpo = self.variant.advantage == "gdpo"
+        if gdpo and self.reward.format > 0 and self.reward.format_gate != "additive":
+            found.append(
+                f"reward.format_gate {self.reward.format_gate} has no effect on gdpo, which "
+                "compares each part of the reward by itself"
+            )
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,24 +10,24 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from rlvr.errors import UsageError
-from rlvr.objective.variants import Variant
+from rlvr.groups import Gathered, gather
+from rlvr.objective.loss import Outcomes
 from rlvr.observe.evaluate import Evaluated, evaluate
 from rlvr.observe.metrics import (
     Values,
     advantage_metrics,
+    effective,
     rollout_metrics,
     row,
     update_metrics,
 )
-from rlvr.problems.prompts import render
-from rlvr.records import Group, Problem, Rollout
-from rlvr.rewards import Reward, reward
-from rlvr.rollout.engine import Draws, rollouts
+from rlvr.records import Group
 from rlvr.run import Run
-from rlvr.training.batching import make_batch
+from rlvr.training.batching import Batch, make_batch, outcomes_of
 from rlvr.training.checkpoint import save_checkpoint
 from rlvr.training.machine import peak_memory_bytes
-from rlvr.training.optimiser import Update, learning_rate, optimise
+from rlvr.training.optimiser import learning_rate
+from rlvr.training.update import Update, optimise
 
 NONFINITE_MOST = 3  # steps in a row without a finite gradient before the run stops
 
@@ -48,28 +48,21 @@ def train(run: Run, watcher: Watcher) -> None:
     begin(run, watcher)
     for step in range(run.progress.step + 1, run.config.steps + 1):
         timer = Timer(run.clock)
-        problems = run.source.take(run.config.seed, step, run.config.rollouts.problems_per_step)
-        with timer("rollout"):
-            groups = sample_groups(run, step, problems)
-        with timer("reward"):
-            groups = [score_group(group, run.config.reward, run.config.variant) for group in groups]
-        run.folder.write_rollouts(step, groups)
-        batch = make_batch(groups, run.config.variant, run.model.tokens.pad_id)
+        found = gather(run, step, timer)
+        run.folder.write_rollouts(step, found.sampled, found.trained)
         update = optimise(
-            run.model.decoder,
-            run.optimizer,
-            batch,
-            run.config.variant,
-            run.config.optimiser,
+            run.learner,
+            *batch_of(run, found.trained),
+            run.progress.controls,
             lr=learning_rate(run.config.optimiser, step, run.config.steps),
-            dtype=run.dtype,
-            reference=run.reference,
-            clock=run.clock,
+            seed=run.config.seed,
+            step=step,
         )
         with timer("eval"):
             evaluate_if_due(run, step, watcher)
-        metrics = rollout_metrics(groups) | step_metrics(run, update) | timer.metrics(update)
-        advance(run, step, metrics, watcher)
+        metrics = gathered_metrics(run, found) | step_metrics(run, update) | timer.metrics(update)
+        advance(run, step, metrics, update, watcher)
+        reset_reference_if_due(run, step)
         save_if_due(run, step)
         if run.stop_asked:
             break
@@ -80,64 +73,38 @@ def begin(run: Run, watcher: Watcher) -> None:
     if run.progress.step == 0:
         run.folder.cut_back(-1)
         evaluate_now(run, 0, run.config.evaluation.final_problems, watcher)
-        save_checkpoint(run.folder.path, run.model, run.optimizer, run.progress)
+        save_checkpoint(run.folder.path, run.model, run.optimizer, run.progress, run.carried)
     run.resumed_at = run.clock()
 
 
-def sample_groups(run: Run, step: int, problems: Sequence[Problem]) -> list[Group]:
-    """G answers to each problem from the weights as they are now."""
-    size = run.config.rollouts.group_size
-    sampled = rollouts(
-        run.sampling_weights(),
-        run.model.tokens,
-        problems,
-        [render(run.config.template, problem) for problem in problems],
-        size,
-        run.config.rollouts.sampling,
-        Draws(run.config.seed, step),
-        weights_version=step - 1,
-    )
-    return [
-        Group(problem, [next(sampled) for _ in range(size)]) for problem in problems
-    ]  # a problem's answers come side by side
+def batch_of(run: Run, groups: Sequence[Group]) -> tuple[Batch | None, Outcomes | None]:
+    """The answers that count, as tensors, and what they got; None where there are none."""
+    if not groups:
+        return None, None
+    variant, pad_id = run.config.variant, run.model.tokens.pad_id
+    batch = make_batch(groups, variant, pad_id, run.progress.updates)
+    return batch, outcomes_of(groups, run.config.reward.weights, variant)
 
 
-def score_group(group: Group, settings: Reward, variant: Variant) -> Group:
-    """The group with a score on every rollout."""
-    return Group(
-        group.problem,
-        [score_rollout(group.problem, rollout, settings, variant) for rollout in group.rollouts],
-    )
-
-
-def score_rollout(
-    problem: Problem, rollout: Rollout, settings: Reward, variant: Variant
-) -> Rollout:
-    """The rollout with its score."""
-    score = reward(
-        problem,
-        rollout.text,
-        settings,
-        tokens=len(rollout.answer_tokens),
-        finished=rollout.finish_reason == "stop",
-        limit=rollout.sampling.max_new_tokens,
-        overlong=variant.overlong,
-    )
-    return replace(rollout, score=score)
+def gathered_metrics(run: Run, found: Gathered) -> Values:
+    """What the sampled answers show, all of them, and how old those are that train."""
+    now = run.progress.updates
+    ages = [now - r.weights_version for group in found.trained for r in group.rollouts]
+    return {
+        **(rollout_metrics(found.sampled) if found.sampled else {"length/total": 0}),
+        "batch/rounds": found.rounds,
+        "batch/carried": found.carried,
+        "batch/effective": effective(found.trained),
+        "staleness/mean": sum(ages) / len(ages) if ages else None,
+        "staleness/max": max(ages, default=None),
+    }
 
 
 def step_metrics(run: Run, update: Update) -> Values:
-    """What the optimizer step did."""
-    row, settings = run.config.variant, run.config.optimiser
+    """What the optimizer steps did."""
     return {
         **advantage_metrics(update.row_advantages),
-        **update_metrics(
-            update,
-            clip_low=row.clip_low,
-            clip_high=row.clip_high,
-            max_grad_norm=settings.max_grad_norm,
-        ),
-        "update/relative": update.relative,
+        **update_metrics(update, max_grad_norm=run.config.optimiser.max_grad_norm),
     }
 
 
@@ -157,7 +124,7 @@ class Timer:
         """Count the seconds inside to a stage."""
         before = self.clock()
         yield
-        self.seconds[stage] = self.clock() - before
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + self.clock() - before
 
     def metrics(self, update: Update) -> Values:
         """The step's seconds by stage, and the memory it took."""
@@ -171,7 +138,7 @@ class Timer:
         }
 
 
-def advance(run: Run, step: int, metrics: Values, watcher: Watcher) -> None:
+def advance(run: Run, step: int, metrics: Values, update: Update, watcher: Watcher) -> None:
     """Note the step in the run's progress and in `metrics.jsonl`."""
     done = run.progress
     nonfinite = done.nonfinite_in_a_row + 1 if metrics["grad/nonfinite"] else 0
@@ -182,6 +149,8 @@ def advance(run: Run, step: int, metrics: Values, watcher: Watcher) -> None:
         tokens_seen=done.tokens_seen + tokens,
         wall_s=done.wall_s + run.clock() - run.resumed_at,
         nonfinite_in_a_row=nonfinite,
+        updates=done.updates + update.optimizer_steps - update.nonfinite,
+        controls=update.controls,
     )
     run.resumed_at = run.clock()
     line = row(
@@ -220,7 +189,7 @@ def evaluate_now(run: Run, step: int, count: int, watcher: Watcher) -> None:
             weights,
             run.model.tokens,
             run.source.held_out[:count],
-            replace(run.config.rollouts.sampling, temperature=temperature),
+            replace(run.sampling, temperature=temperature),
             template=run.config.template,
             set_name=run.source.name,
         )
@@ -232,8 +201,23 @@ def evaluate_now(run: Run, step: int, count: int, watcher: Watcher) -> None:
     watcher.evaluated(step, results)
 
 
+def reset_reference_if_due(run: Run, step: int) -> None:
+    """Make the policy the reference every so many steps, where the variant asks."""
+    if resets_reference(run, step):
+        run.reset_reference()
+
+
+def resets_reference(run: Run, step: int) -> bool:
+    """Whether the reference becomes the policy after this step."""
+    every = run.config.variant.reference_every_steps
+    return every > 0 and step % every == 0
+
+
 def save_if_due(run: Run, step: int) -> None:
-    """Save a checkpoint every so many steps, at the end, and where stopping is asked."""
+    """Save a checkpoint every so many steps, at the end, and where stopping is asked.
+
+    Also where the reference became the policy: a resumed run finds it there.
+    """
     due = step % run.config.checkpoints.every_steps == 0 or step == run.config.steps
-    if due or run.stop_asked:
-        save_checkpoint(run.folder.path, run.model, run.optimizer, run.progress)
+    if due or run.stop_asked or resets_reference(run, step):
+        save_checkpoint(run.folder.path, run.model, run.optimizer, run.progress, run.carried)

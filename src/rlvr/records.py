@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Verdict = Literal["correct", "incorrect", "could not judge"]
+Kept = Sequence[Sequence[Sequence[int]]]
+"""By row and answer token, the tokens that the sampler's filters had left."""
 FinishReason = Literal["stop", "length"]
 
 
@@ -56,6 +58,13 @@ class Sampling:
     """Drop tokens less likely than this share of the likeliest one; 0 keeps all."""
     max_new_tokens: int = 128
     """Longest answer in tokens, without the prompt, the end token among them."""
+    banned: tuple[int, ...] = ()
+    """Tokens that are never drawn; the learner's distribution is without them too."""
+
+    @property
+    def filters(self) -> bool:
+        """Whether tokens are dropped by their probability, so that the record must say which."""
+        return self.top_p < 1 or self.top_k > 0 or self.min_p > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,8 @@ class Rollout:
     """Optimizer steps that the sampling weights had seen."""
     sampler_entropies: Sequence[float] = ()
     """Entropy, in nats, over the whole vocabulary where each answer token was drawn."""
+    kept: Sequence[Sequence[int]] = ()
+    """Where filters were on: the tokens they had left at each answer token."""
     score: Score | None = None
 
 

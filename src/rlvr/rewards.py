@@ -28,9 +28,11 @@ class Reward:
     """Weight of the form: exactly one whole thought before the answer."""
     format_gate: Gate = "if_correct"
     """`additive`, `if_correct` (form pays for right answers only), `first` (nothing without it)."""
+    random: float = 0.0
+    """Weight of a coin toss that does not look at the answer: a control."""
 
     def __post_init__(self) -> None:
-        for name in ("correctness", "format"):
+        for name in ("correctness", "format", "random"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise UsageError(f"reward.{name} is {value}. Use 0 or more, such as 1.")
@@ -39,11 +41,22 @@ class Reward:
                 f"reward.format is {self.format}, and the gate `first` pays w + (1 - w) c: from 1 "
                 "on a right answer gains nothing over a wrong one. Use less than 1, such as 0.1."
             )
-        if self.correctness == 0 and (self.format == 0 or self.format_gate == "if_correct"):
+        pays_form = self.format > 0 and self.format_gate != "if_correct"
+        if self.correctness == 0 and self.random == 0 and not pays_form:
             raise UsageError(
                 "every reward would be 0: reward.correctness is 0 and the format pays nothing. "
                 "Set reward.correctness to 1."
             )
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weight of each part by its name, for objectives that combine parts themselves."""
+        return {
+            "correctness": self.correctness,
+            "format": self.format,
+            "random": self.random,
+            "overlong": 1.0,
+        }
 
 
 def correctness(problem: Problem, text: str) -> Score:
@@ -119,7 +132,8 @@ def reward(
     tokens: int,
     finished: bool,
     limit: int,
-    overlong: Literal["zero", "soft"] = "zero",
+    overlong: Literal["zero", "soft", "mask"] = "zero",
+    coin: float = 0.0,
 ) -> Score:
     """The reward of one answer, with its parts unweighted.
 
@@ -131,6 +145,7 @@ def reward(
         finished: False where the length limit cut it: it is then not correct.
         limit: Longest answer in tokens.
         overlong: `soft` also takes away up to 1 near the limit.
+        coin: 0 or 1 by chance, where `settings.random` pays for it.
     """
     score = correctness(problem, text)
     if not finished:
@@ -142,6 +157,9 @@ def reward(
     if settings.format > 0:
         parts["format"] = well_formed(text) if finished else 0.0
         value = GATES[settings.format_gate](value, parts["format"], settings.format)
+    if settings.random > 0:
+        parts["random"] = coin
+        value += settings.random * coin
     if overlong == "soft":
         parts["overlong"] = overlong_penalty(
             tokens, limit=limit, ramp=max(1, round(RAMP_SHARE * limit))

@@ -14,11 +14,13 @@ from rlvr.errors import UsageError
 from rlvr.model.decoder import Shape, Weights
 from rlvr.model.tokens import Tokens, load_tokens
 from rlvr.model.weights import Model, check_tokens, load_model, parameters_of, read_shape
+from rlvr.objective.loss import Controls
 from rlvr.observe.runlog import SETTINGS, RunFolder
 from rlvr.problems.prompts import render
 from rlvr.problems.sources import Source, load_problems
-from rlvr.records import Problem
+from rlvr.records import Problem, Sampling
 from rlvr.training.checkpoint import (
+    Carried,
     Progress,
     checkpoint_folder,
     checkpoints,
@@ -27,6 +29,7 @@ from rlvr.training.checkpoint import (
 )
 from rlvr.training.machine import cores, measure
 from rlvr.training.optimiser import make_optimizer
+from rlvr.training.update import Learner
 from rlvr.verify import compare
 
 BUILT_IN = {"abacus": abacus.FOLDER}
@@ -46,6 +49,7 @@ class Run:
     """The frozen policy that the run started from, where a divergence needs it."""
     optimizer: torch.optim.Optimizer
     progress: Progress
+    carried: Carried = field(default_factory=Carried)
     clock: Callable[[], float] = time.perf_counter
     stop_asked: bool = False
     """Set from outside: save after this step and stop."""
@@ -61,6 +65,32 @@ class Run:
         dtype = getattr(torch, self.config.dtype)
         assert isinstance(dtype, torch.dtype)
         return dtype
+
+    @property
+    def sampling(self) -> Sampling:
+        """How answers are drawn."""
+        return self.config.rollouts.sampling(self.model.tokens)
+
+    @property
+    def learner(self) -> Learner:
+        """The policy and what an update of it needs to know."""
+        return Learner(
+            self.model.decoder,
+            self.optimizer,
+            self.config.variant,
+            self.config.optimiser,
+            self.dtype,
+            self.reference,
+            self.clock,
+        )
+
+    def reset_reference(self) -> None:
+        """Make the policy as it is the reference, and forget the optimizer's state.
+
+        Source: ProRL, arXiv:2505.24864, section 3.
+        """
+        self.reference = frozen(self.sampling_weights())
+        self.optimizer = make_optimizer(self.model.decoder, self.config.optimiser)
 
     @torch.no_grad()
     def sampling_weights(self) -> Weights:
@@ -99,7 +129,7 @@ def check(config: Config, shape: Shape, tokens: Tokens, source: Source) -> None:
         UsageError: Prompt and answer do not fit the model, or a reference can't be graded.
     """
     problems = source.listed or [
-        *source.take(config.seed, 1, PROMPTS_CHECKED),
+        *source.take(config.seed, 0, PROMPTS_CHECKED),
         *source.held_out,
     ]
     check_references(problems)
@@ -164,6 +194,7 @@ def prepare(config: Config, path: Path) -> Run:
     start = model_folder(config.model)
     shape, tokens, source = read_shape(start), load_tokens(start), load_problems(config.problems)
     check_tokens(start, tokens, shape)
+    config.rollouts.sampling(tokens)
     check(config, shape, tokens, source)
     check_space(config, path, parameters_of(shape))
     folder = RunFolder(path)
@@ -172,7 +203,8 @@ def prepare(config: Config, path: Path) -> Run:
     machine = measure(config.threads, config.dtype)
     config = replace(config, threads=machine.threads, dtype=machine.dtype)
     folder.write_settings(write_toml(config))
-    return _assemble(config, folder, source, load_model(start), Progress())
+    fresh = Progress(controls=Controls.of(config.variant))
+    return _assemble(config, folder, source, load_model(start), fresh)
 
 
 def take_up(config: Config, path: Path) -> Run:
@@ -188,10 +220,12 @@ def take_up(config: Config, path: Path) -> Run:
     source, saved = load_problems(config.problems), checkpoints(path)
     if not saved:
         folder.cut_back(-1)
-        return _assemble(config, folder, source, load_model(model_folder(config.model)), Progress())
-    model, tensors, progress = load_checkpoint(saved[-1])
+        fresh = Progress(controls=Controls.of(config.variant))
+        return _assemble(config, folder, source, load_model(model_folder(config.model)), fresh)
+    model, tensors, progress, carried = load_checkpoint(saved[-1])
     folder.cut_back(progress.step)
     run = _assemble(config, folder, source, model, progress)
+    run.carried = carried
     restore_optimizer(model, run.optimizer, tensors)
     return run
 
@@ -200,12 +234,13 @@ def _assemble(
     config: Config, folder: RunFolder, source: Source, model: Model, progress: Progress
 ) -> Run:
     reference = None
-    if config.variant.kl != "none":
-        first = checkpoint_folder(folder.path, 0)
-        start = load_model(first) if progress.step else model
+    if config.variant.needs_reference:
+        every = config.variant.reference_every_steps
+        became = progress.step // every * every if every else 0
+        there = became == progress.step
+        start = model if there else load_model(checkpoint_folder(folder.path, became))
         with torch.no_grad():
-            copied = [start.decoder.weights(getattr(torch, config.dtype))]
-        reference = frozen(copied[0])
+            reference = frozen(start.decoder.weights(getattr(torch, config.dtype)))
     optimizer = make_optimizer(model.decoder, config.optimiser)
     return Run(config, folder, source, model, reference, optimizer, progress)
 

@@ -206,7 +206,7 @@ def test_a_checkpoint_loads_in_transformers(straight: Path) -> None:
 
 
 def test_metrics_are_strict_json_with_declared_keys(straight: Path) -> None:
-    from rlvr.observe.metrics import METRICS
+    from rlvr.observe.keys import METRICS
 
     declared = {metric.key for metric in METRICS}
     for line in (straight / "metrics.jsonl").read_text().splitlines():

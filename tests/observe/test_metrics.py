@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.objective.correction import mismatch
+from rlvr.objective.loss import Cut
+from rlvr.observe.keys import METRICS
 from rlvr.observe.metrics import (
-    METRICS,
     advantage_metrics,
     boxes,
+    cut_metrics,
     divergences,
     group_metrics,
     length_metrics,
-    ratio_metrics,
     repetition,
     reward_metrics,
     rollout_metrics,
@@ -27,7 +28,7 @@ from rlvr.observe.metrics import (
     update_metrics,
 )
 from rlvr.records import Group, Problem, Rollout, Sampling, Score, Verdict
-from rlvr.training.optimiser import Update
+from rlvr.training.update import Seen, Update
 
 CLOSE = 1e-6
 
@@ -77,7 +78,6 @@ def test_group_signal_gives_the_worked_shares() -> None:
         "groups/all_right": 0.25,
         "groups/mixed": 0.5,
         "groups/zero_std": 0.5,
-        "batch/effective": 8,
         "reward/within_std": pytest.approx(0.26933756729740643, abs=CLOSE),
     }
 
@@ -89,7 +89,6 @@ def test_a_rollout_without_a_score_is_neither_right_nor_wrong_in_its_group() -> 
     assert found["groups/all_right"] == 0.5
     assert found["groups/all_wrong"] == 0.5
     assert found["groups/zero_std"] == 1.0
-    assert found["batch/effective"] == 0
     assert found["reward/within_std"] == 0.0
 
 
@@ -97,7 +96,6 @@ def test_groups_without_any_score_give_null_and_no_crash() -> None:
     nothing = torch.zeros(2, 3, dtype=torch.bool)
     found = group_metrics(torch.zeros(2, 3), nothing, nothing)
     assert found["groups/mixed"] is None
-    assert found["batch/effective"] == 0
 
 
 def test_a_format_reward_does_not_make_wrong_groups_look_mixed() -> None:
@@ -178,16 +176,15 @@ def test_any_text_has_metrics(text: str) -> None:
     assert all(value is not None and 0 <= value <= 1 for value in text_metrics([text]).values())
 
 
-def test_advantages_count_answers_and_not_tokens() -> None:
-    advantages = torch.tensor([[1.0], [-0.5], [9.0]])
-    mask = torch.tensor([[True, True, True], [True, False, False], [False, False, False]])
-    assert advantage_metrics(advantages, mask) == {
+def test_advantages_are_those_of_the_answers_that_train() -> None:
+    assert advantage_metrics(torch.tensor([1.0, -0.5])) == {
         "adv/mean": 0.25,
         "adv/std": 0.75,
         "adv/min": -0.5,
         "adv/max": 1.0,
         "adv/abs_max": 1.0,
     }
+    assert advantage_metrics(torch.zeros(0)) == {}
 
 
 OLD = torch.tensor([-1.2, -0.3, -2.0, -1.1, -1.5], dtype=torch.float64)
@@ -234,42 +231,67 @@ def test_k3_of_a_tiny_difference_is_exact_and_not_negative() -> None:
     assert found == pytest.approx(0.5e-8, rel=0.01)
 
 
-def test_only_the_two_combinations_where_the_gradient_is_cut_count_as_clipped() -> None:
-    log_ratios = torch.tensor([1.5, 0.5, 0.5, 1.5]).log()
-    advantages = torch.tensor([1.0, 1.0, -1.0, -1.0])
-    found = ratio_metrics(log_ratios, advantages, clip_low=0.2, clip_high=0.28)
-    assert (found["ratio/clip_low"], found["ratio/clip_high"]) == (0.25, 0.25)
-    assert found["ratio/max"] == pytest.approx(1.5)
-    free = ratio_metrics(log_ratios, advantages, clip_low=None, clip_high=None)
-    assert (free["ratio/clip_low"], free["ratio/clip_high"]) == (0.0, 0.0)
+def test_cut_shares_are_sums_over_counts_and_not_means_of_shares() -> None:
+    """BC-46: a mini-batch of 1 token and one of 9."""
+    found = cut_metrics([Cut(1, 0, 1), Cut(0, 3, 9)])
+    assert (found["ratio/clip_low"], found["ratio/clip_high"]) == (0.1, 0.3)
+    assert cut_metrics([]) == {"ratio/clip_low": 0.0, "ratio/clip_high": 0.0}
 
 
 def test_a_skipped_step_leaves_no_number_that_pretends_to_be_measured() -> None:
-    found = update_metrics(Update(lr=1e-3, skipped=True))
+    found = update_metrics(Update(lr=1e-3))
     assert found["optim/skipped"] == 1
     assert found["grad/norm"] is None
     assert not any(key.startswith(("ratio/", "mismatch/")) for key in found)
 
 
+def seen(logprobs: list[float], moved: float, importance: list[float] | None = None) -> Seen:
+    old = torch.tensor(logprobs)
+    weight = torch.tensor(importance) if importance else torch.ones(len(old))
+    return Seen(old + moved, old, old + 0.01, old - 1.0, weight)
+
+
 def test_an_update_on_policy_has_ratio_one_and_reports_its_gradient() -> None:
-    logprobs = torch.tensor([-0.1, -2.0])
     update = Update(
-        lr=1e-3,
-        skipped=False,
-        grad_norm=1.5,
-        logprobs=logprobs,
-        old_logprobs=logprobs,
-        sampler_logprobs=logprobs + 0.01,
-        ref_logprobs=logprobs - 1.0,
-        advantages=torch.tensor([1.0, -1.0]),
-    )
+        lr=1e-3, optimizer_steps=1, grad_norms=[1.5], seen=[seen([-0.1, -2.0], 0.0)],
+        cuts=[Cut(0, 0, 2)],
+    )  # fmt: skip
     found = update_metrics(update, max_grad_norm=1.0)
     assert (found["ratio/first"], found["ratio/kl_k3"]) == (1.0, 0.0)
-    assert found["grad/clipped"] is True
+    assert found["grad/clipped"] == 1.0
+    assert found["optim/skipped"] == 0
     assert found["kl_ref/k1"] == pytest.approx(1.0)
     assert found["kl_ref/k3"] == pytest.approx(math.exp(-1), abs=CLOSE)
     assert found["mismatch/kl_k1"] == pytest.approx(0.01, abs=CLOSE)
     assert set(found) <= {metric.key for metric in METRICS}
+
+
+def test_several_optimizer_steps_are_averaged_by_token_and_the_ends_kept_apart() -> None:
+    """The first ratio says whether old and new come from the same computation."""
+    parts = [seen([-1.0], 0.0), seen([-1.0, -1.0, -1.0], 0.5, [2.0, 2.0, 0.0])]
+    update = Update(
+        lr=1.0, optimizer_steps=2, nonfinite=1, grad_norms=[1.0, 3.0], seen=parts,
+        cuts=[Cut(0, 0, 1), Cut(0, 2, 3)],
+    )  # fmt: skip
+    found = update_metrics(update, max_grad_norm=2.0)
+    assert found["ratio/first"] == 1.0
+    assert found["ratio/last"] == pytest.approx(math.exp(0.5))
+    assert found["ratio/mean"] == pytest.approx((1 + 3 * math.exp(0.5)) / 4)
+    assert (found["grad/norm"], found["grad/clipped"]) == (2.0, 0.5)
+    assert found["ratio/clip_high"] == 0.5
+    assert found["mismatch/dropped"] == 0.25
+    assert (found["optim/steps"], found["grad/nonfinite"], found["optim/skipped"]) == (2, True, 0)
+
+
+def test_a_reference_far_away_is_counted_and_gives_finite_numbers() -> None:
+    """BC-40: 80 nats are held at 20, and the share of such tokens is a metric."""
+    far = Seen(
+        torch.tensor([-1.0, -81.0]), torch.tensor([-1.0, -81.0]), torch.tensor([-1.0, -81.0]),
+        torch.tensor([-1.0, -1.0]), torch.ones(2),
+    )  # fmt: skip
+    found = update_metrics(Update(lr=1.0, optimizer_steps=1, grad_norms=[1.0], seen=[far]))
+    assert found["kl_ref/far"] == 0.5
+    assert all(math.isfinite(value) for key, value in found.items() if value and "kl_ref" in key)
 
 
 def test_a_whole_step_gives_a_line_of_strict_json_with_declared_keys() -> None:

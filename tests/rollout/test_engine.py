@@ -106,7 +106,8 @@ def test_recorded_logprobs_are_those_the_learner_finds(weights: Weights) -> None
             prompt = PROMPTS[row // 3]
             tokens = torch.tensor([prompt + found.tokens[row, :length].tolist()])
             mask = torch.arange(tokens.shape[1])[None] >= len(prompt)
-            logprobs, entropies = token_logprobs(weights, tokens, mask, sampling)
+            kept = [found.kept[row]] if found.kept is not None else None
+            logprobs, entropies = token_logprobs(weights, tokens, mask, sampling, kept=kept)
             assert torch.allclose(logprobs[mask], found.logprobs[row, :length], atol=1e-4)
             assert torch.allclose(entropies[mask], found.entropies[row, :length], atol=1e-4)
 

@@ -9,11 +9,21 @@ import torch
 
 from rlvr.model.decoder import Decoder, hidden_states, logits_of
 from rlvr.model.weights import load_model
-from rlvr.objective.variants import Variant, variant
+from rlvr.objective.loss import Controls
+from rlvr.objective.slots import Variant
+from rlvr.objective.variants import VARIANTS, variant
 from rlvr.records import Group, Problem, Rollout, Sampling, Score
 from rlvr.rollout.engine import Draws, rollouts
-from rlvr.training.batching import make_batch, micro_batches
-from rlvr.training.optimiser import Optimiser, optimise
+from rlvr.training.batching import (
+    Batch,
+    groups_with_signal,
+    make_batch,
+    micro_batches,
+    mini_batches,
+    outcomes_of,
+)
+from rlvr.training.optimiser import Optimiser
+from rlvr.training.update import Learner, Update, optimise
 
 Gradient = list[torch.Tensor]
 SAMPLING = Sampling(temperature=0.8, max_new_tokens=14)
@@ -64,17 +74,26 @@ def gradient_of_the_step(
     settings = Optimiser(max_grad_norm=1e9, tokens_at_once=tokens_at_once)
     with torch.no_grad():
         reference = load_model_like(decoder).weights(torch.float32)
-    optimise(
+    learner = Learner(
         decoder,
         Catch(decoder.parameters(), lr=0.0),
-        make_batch(groups, row, pad_id=0),
         row,
         settings,
-        lr=0.0,
-        dtype=torch.float32,
-        reference=reference if row.kl != "none" else None,
+        torch.float32,
+        reference if row.needs_reference else None,
     )
+    update(learner, groups)
     return caught
+
+
+def update(learner: Learner, groups: Sequence[Group], step: int = 1, lr: float = 0.0) -> Update:
+    """All optimizer steps on some groups, chosen as the variant says."""
+    row = learner.variant
+    kept = list(groups) if row.groups == "all" else groups_with_signal(groups)
+    batch = make_batch(kept, row, pad_id=0, weights_version=0) if kept else None
+    seen = outcomes_of(kept, {}, row) if kept else None
+    controls = Controls.of(row)
+    return optimise(learner, batch, seen, controls, lr=lr, seed=1, step=step)
 
 
 def load_model_like(decoder: Decoder) -> Decoder:
@@ -124,69 +143,117 @@ def test_the_gradient_of_a_step_agrees_with_the_twin_on_one_page(
     assert difference(found, expected) < 1e-6
 
 
-@pytest.mark.parametrize("name", ["olmo3", "grpo", "dr_grpo", "dapo"])
+def one_step(name: str) -> Variant:
+    """A row with one optimizer step on all its answers, and a divergence where it can have one."""
+    row = variant(name)
+    coefficient = 0.1 if row.kl != "none" else 0.0
+    return replace(row, epochs=1, mini_batches=1, kl_coefficient=coefficient)
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
 def test_any_micro_batch_size_gives_the_same_gradient(
     decoder: Decoder, groups: list[Group], name: str
 ) -> None:
-    whole = gradient_of_the_step(decoder, groups, variant(name), 10**6)
+    whole = gradient_of_the_step(decoder, groups, one_step(name), 10**6)
+    assert max(float(part.abs().max()) for part in whole) > 1e-4
     for tokens_at_once in (1, 30, 70, 150):
-        parts = gradient_of_the_step(decoder, groups, variant(name), tokens_at_once)
+        parts = gradient_of_the_step(decoder, groups, one_step(name), tokens_at_once)
         assert difference(parts, whole) < 1e-6, tokens_at_once
 
 
+BONUS = Variant(entropy="bonus", entropy_coefficient=0.1)
+
+
+@pytest.mark.parametrize("row", [BONUS, Variant(tokens="top_entropy")])
+def test_terms_beside_the_policy_loss_add_up_over_micro_batches_too(
+    decoder: Decoder, groups: list[Group], row: Variant
+) -> None:
+    whole = gradient_of_the_step(decoder, groups, row, 10**6)
+    plain = gradient_of_the_step(decoder, groups, Variant(), 10**6)
+    assert difference(whole, plain) > 1e-5
+    for tokens_at_once in (1, 70):
+        parts = gradient_of_the_step(decoder, groups, row, tokens_at_once)
+        assert difference(parts, whole) < 1e-6, tokens_at_once
+
+
+def test_the_order_of_the_groups_changes_no_gradient(decoder: Decoder, groups: list[Group]) -> None:
+    row = Variant()
+    one, other = (gradient_of_the_step(decoder, g, row, 70) for g in (groups, groups[::-1]))
+    assert difference(one, other) < 1e-6
+
+
+def whole_batch(groups: Sequence[Group], row: Variant | None = None, pad_id: int = 0) -> Batch:
+    """All answers with a signal, each with some advantage, in one mini-batch with weights."""
+    row = row or variant("olmo3")
+    batch = make_batch(groups_with_signal(groups), row, pad_id, weights_version=0)
+    advantages = torch.linspace(-1, 1, len(batch.lengths))[:, None]
+    return mini_batches(replace(batch, advantages=advantages), row, seed=0, step=1)[0]
+
+
 def test_micro_batches_hold_every_row_once_within_the_token_budget(groups: list[Group]) -> None:
-    batch = make_batch(groups, variant("olmo3"), pad_id=0)
-    assert batch is not None
+    batch = whole_batch(groups)
     parts = list(micro_batches(batch, tokens_at_once=60))
     assert len(parts) > 1
     assert sum(len(part.lengths) for part in parts) == len(batch.lengths)
     assert all(part.tokens.numel() <= 60 or len(part.lengths) == 1 for part in parts)
-    assert torch.isclose(
-        torch.stack([part.weights.sum() for part in parts]).sum(), torch.tensor(1.0)
-    )
+    total = sum(float(part.weights.sum()) for part in parts if part.weights is not None)
+    assert total == pytest.approx(1.0)
 
 
 def test_the_end_token_trains_once_and_nothing_behind_it(groups: list[Group]) -> None:
     """Masks are made from lengths, so padding with the end token itself changes nothing."""
-    with_end = make_batch(groups, variant("olmo3"), pad_id=2)
-    plain = make_batch(groups, variant("olmo3"), pad_id=0)
-    assert with_end is not None
-    assert plain is not None
+    with_end, plain = whole_batch(groups, pad_id=2), whole_batch(groups)
     assert torch.equal(with_end.mask, plain.mask)
-    rows = [
-        r
-        for g in (groups[0], groups[2])
-        for r in g.rollouts
-        if r.score and r.score.value is not None
-    ]
-    assert [int(n) for n in plain.mask.sum(dim=1)] == [len(r.answer_tokens) for r in rows]
+    rows = [r for g in (groups[0], groups[2]) for r in g.rollouts]
+    known = [len(r.answer_tokens) if r.score and r.score.value is not None else 0 for r in rows]
+    assert [int(n) for n in plain.mask.sum(dim=1)] == known
     last = [int(plain.tokens[i, n - 1]) for i, n in enumerate(plain.lengths.tolist())]
     assert last == [r.answer_tokens[-1] for r in rows]
 
 
-def test_a_batch_without_a_signal_changes_nothing(decoder: Decoder, groups: list[Group]) -> None:
-    flat = [groups[1]]
-    assert make_batch(flat, variant("olmo3"), pad_id=0) is None
+def untouched(decoder: Decoder, optimizer: torch.optim.Optimizer, before: Gradient) -> bool:
+    same = all(torch.equal(a, b) for a, b in zip(before, decoder.parameters(), strict=True))
+    return same and not optimizer.state
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, row in VARIANTS.items() if not row.learns_without_signal]
+)
+def test_a_batch_without_a_signal_changes_nothing(
+    decoder: Decoder, groups: list[Group], name: str
+) -> None:
+    """Not even by weight decay, or by the optimizer's moments."""
     before = [parameter.clone() for parameter in decoder.parameters()]
     optimizer = torch.optim.AdamW(decoder.parameters(), lr=1.0, weight_decay=1.0)
-    update = optimise(
-        decoder, optimizer, None, variant("olmo3"), Optimiser(),
-        lr=1.0, dtype=torch.float32, reference=None,
-    )  # fmt: skip
-    assert update.skipped
-    assert not optimizer.state
-    assert all(torch.equal(a, b) for a, b in zip(before, decoder.parameters(), strict=True))
+    row = variant(name)
+    learner = Learner(decoder, optimizer, row, Optimiser(), torch.float32)
+    result = update(learner, [groups[1]], lr=1.0)
+    assert result.skipped
+    assert untouched(decoder, optimizer, before)
 
 
-def test_a_gradient_that_is_not_finite_is_skipped(decoder: Decoder, groups: list[Group]) -> None:
-    batch = make_batch(groups, variant("olmo3"), pad_id=0)
-    assert batch is not None
-    broken = replace(batch, advantages=batch.advantages * float("inf"))
+def test_a_divergence_still_pulls_where_there_is_no_signal(
+    decoder: Decoder, groups: list[Group]
+) -> None:
+    row = replace(variant("grpo"), kl_coefficient=0.1)
+    caught = gradient_of_the_step(decoder, [groups[1]], row, 4096)
+    assert max(float(part.abs().max()) for part in caught) > 1e-4
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_a_gradient_that_is_not_finite_is_skipped(
+    decoder: Decoder, groups: list[Group], value: float
+) -> None:
+    broken = replace(
+        groups[0],
+        rollouts=[
+            replace(r, score=Score(value if r.slot == 0 else 0.0, "incorrect", ""))
+            for r in groups[0].rollouts
+        ],
+    )
     before = [parameter.clone() for parameter in decoder.parameters()]
     optimizer = torch.optim.AdamW(decoder.parameters(), lr=1.0)
-    update = optimise(
-        decoder, optimizer, broken, variant("olmo3"), Optimiser(),
-        lr=1.0, dtype=torch.float32, reference=None,
-    )  # fmt: skip
-    assert update.nonfinite
-    assert all(torch.equal(a, b) for a, b in zip(before, decoder.parameters(), strict=True))
+    learner = Learner(decoder, optimizer, Variant(advantage="raw"), Optimiser(), torch.float32)
+    result = update(learner, [broken], lr=1.0)
+    assert result.nonfinite == 1
+    assert untouched(decoder, optimizer, before)

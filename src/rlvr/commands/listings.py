@@ -57,7 +57,8 @@ def problems_command(about: str, words: Sequence[str]) -> int:
 
 def variants_command(about: str, words: Sequence[str]) -> int:
     """List the variants, or explain one: every slot, and its source."""
-    from rlvr.objective.variants import VARIANTS, Variant, variant
+    from rlvr.objective.slots import Variant
+    from rlvr.objective.variants import VARIANTS, variant
 
     parser = Options("variants", about, "[NAME] [--json]")
     parser.add_argument("name", nargs="?", help="explain this one")

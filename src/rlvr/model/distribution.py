@@ -1,5 +1,7 @@
 """From logits to the distribution that samples, and from one uniform number to a token. Pure."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -42,6 +44,26 @@ def min_p(logits: Logits, p: float) -> Logits:
         return logits
     threshold = logits.amax(dim=-1, keepdim=True) + torch.tensor(p).log()
     return logits.masked_fill(logits < threshold, -torch.inf)
+
+
+def without(logits: Logits, banned: Sequence[int]) -> Logits:
+    """Logits without the tokens that may never be drawn."""
+    if not banned:
+        return logits
+    return logits.index_fill(-1, torch.tensor(banned), -torch.inf)
+
+
+def only(logits: Logits, kept: Sequence[Sequence[int]]) -> Logits:
+    """Logits of the tokens named in each row; the others have no probability.
+
+    Source: keep sampling mask, DeepSeek-V3.2, arXiv:2512.02556, section 3.1.
+    """
+    row = torch.tensor([number for number, ids in enumerate(kept) for _ in ids])
+    token = torch.tensor([token for ids in kept for token in ids])
+    dropped = torch.ones(logits.shape, dtype=torch.bool).index_put(
+        (row, token), torch.tensor(False)
+    )
+    return logits.masked_fill(dropped, -torch.inf)
 
 
 def truncate(scaled: Logits, sampling: Sampling) -> Logits:

@@ -1,98 +1,192 @@
 """The table of variants: a name means a paper's whole objective, a choice for every slot.
 
-Names are compared here alone. A new idea is one pure function in its slot's file and one row.
+A row fixes the objective. What else a paper sets (learning rate, group size, rewards) are settings
+of a run. `differs` says where a row is not its paper's, and how what the paper leaves open was
+settled; `rlvr variants NAME` prints it.
 """
 
-import math
-from dataclasses import dataclass
-from typing import Literal
+from rlvr.errors import unknown_name
+from rlvr.objective.slots import Variant
 
-import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
-
-from rlvr.errors import UsageError, unknown_name
-from rlvr.objective.advantages import ADVANTAGES, Rewards, Scored
-from rlvr.objective.correction import truncated_importance
-from rlvr.objective.divergence import KL_LOSSES
-from rlvr.objective.surrogates import SURROGATES, Mask, PerRow, PerToken, keep
-from rlvr.objective.weightings import WEIGHTINGS
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Variant:
-    """One objective: a choice for every slot."""
-
-    advantage: Literal["zscore", "centred", "rloo", "batch_std"] = "centred"
-    """How an answer is compared with its group."""
-    surrogate: Literal["clip"] = "clip"
-    """The policy loss per token."""
-    clip_low: float = 0.2
-    """How far the ratio may fall below 1."""
-    clip_high: float = 0.272
-    """How far the ratio may rise above 1."""
-    weighting: Literal["token", "sequence", "budget", "problem"] = "token"
-    """What counts the same: every token, rollout, or problem; budget divides by a constant."""
-    kl: Literal["none", "k2", "k3", "unbiased"] = "none"
-    """Divergence from the starting policy in the loss, as a mean over tokens."""
-    kl_coefficient: float = 0.0
-    """Weight of the divergence (the papers' beta)."""
-    groups: Literal["all", "mixed"] = "mixed"
-    """Which groups count: all, or only those with unequal rewards."""
-    importance_cap: float | None = None
-    """Cap of the importance weights where another engine samples; none turns them off."""
-    overlong: Literal["zero", "soft"] = "zero"
-    """An answer cut by the limit gets reward 0; soft also takes away up to 1 near the limit."""
-    source: str = ""
-    """Paper, equation or section."""
-    not_here: tuple[str, ...] = ()
-    """What of the paper this version does not have."""
-
-    def __post_init__(self) -> None:
-        for name in ("clip_low", "clip_high", "kl_coefficient"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise UsageError(f"variant.{name} is {value}. Use 0 or more, such as 0.2.")
-        if self.clip_low > 1:
-            raise UsageError(f"variant.clip_low is {self.clip_low}. Use 0 to 1, such as 0.2.")
-        if self.importance_cap is not None and not self.importance_cap > 0:
-            raise UsageError(
-                f"variant.importance_cap is {self.importance_cap}. Use above 0, such as 2, or none."
-            )
-        if self.kl == "none" and self.kl_coefficient > 0:
-            raise UsageError(
-                f"variant.kl_coefficient is {self.kl_coefficient} but variant.kl is none. "
-                "Set --variant.kl k3 as well, or leave the coefficient out."
-            )
-
+BOOK = "Raschka, Build a Reasoning Model From Scratch"
+MANY_STEPS = "the paper takes {0} optimizer steps per batch: --variant.mini-batches {0}"
 
 VARIANTS = {
     "olmo3": Variant(
+        clip_high=0.272,
+        correction="truncated",
         importance_cap=2.0,
+        groups="active",
         source="Olmo 3, arXiv:2512.13961, eq. 1",
-        not_here=("active sampling: groups without a signal are left out, not replaced",),
+        differs=(
+            "the importance weights act only on answers from other weights or another engine: a "
+            "sampler that is the learner's own model needs none",
+        ),
     ),
     "grpo": Variant(
         advantage="zscore",
-        clip_high=0.2,
         weighting="sequence",
         kl="k3",
         kl_coefficient=0.04,
-        groups="all",
         source="DeepSeekMath, arXiv:2402.03300, eq. 3 and 4",
+        differs=("the paper prints no clip bound: 0.2 is PPO's and that of public code",),
     ),
     "dr_grpo": Variant(
-        clip_high=0.2,
         weighting="budget",
-        groups="all",
         source="Dr. GRPO, arXiv:2503.20783, section 3.2",
+        differs=("the constant is rollouts.max_new_tokens",),
     ),
     "dapo": Variant(
         advantage="zscore",
         clip_high=0.28,
+        groups="active",
         overlong="soft",
         source="DAPO, arXiv:2503.14476, eq. 8 to 13",
-        not_here=("dynamic sampling: groups without a signal are left out, not replaced",),
+        differs=(
+            MANY_STEPS.format(16),
+            "the slope of the length penalty is the last fifth of the limit, as 4,096 of 20,480",
+        ),
+    ),
+    "scalerl": Variant(
+        advantage="batch_std",
+        surrogate="cispo",
+        clip_high=4.0,
+        weighting="problem",
+        groups="mixed",
+        pass_rate_most=0.9,
+        source="ScaleRL, arXiv:2510.13786, section 3",
+        differs=(
+            "the paper's cap of 5 is written as 1 + clip_high",
+            "no forced end of thoughts at the limit; sampling and learning take turns",
+        ),
+    ),
+    "gspo": Variant(
+        advantage="zscore",
+        level="sequence",
+        clip_low=3e-4,
+        clip_high=4e-4,
+        weighting="sequence",
+        source="GSPO, arXiv:2507.18071, eq. 5 to 7",
+        differs=(MANY_STEPS.format(4),),
+    ),
+    "cispo": Variant(
+        advantage="zscore",
+        surrogate="cispo",
+        clip_high=4.0,
+        source="MiniMax-M1, arXiv:2506.13585, eq. 4 and 5",
+        differs=("the paper prints no epsilon: a cap of 5 is ScaleRL's", MANY_STEPS.format(16)),
+    ),
+    "sapo": Variant(
+        advantage="zscore",
+        surrogate="sapo",
+        weighting="sequence",
+        source="SAPO, arXiv:2511.20347, eq. 5 and 6",
+        differs=("clip_low and clip_high have no part in it: the gates' temperatures are 1, 1.05",),
+    ),
+    "deepseek_v32": Variant(
+        advantage="centred",
+        weighting="sequence",
+        kl="unbiased",
+        off_policy_mask=0.5,
+        keep_sampling_mask=True,
+        source="DeepSeek-V3.2, arXiv:2512.02556, section 3.1",
+        differs=(
+            "the divergence has weight 0, the paper's for mathematics; give kl_coefficient others",
+            "the paper prints neither the clip bound (0.2 here) nor the mask's (0.5 here)",
+            "no experts, so no routing to keep",
+        ),
+    ),
+    "rloo": Variant(
+        advantage="rloo",
+        surrogate="reinforce",
+        weighting="sum",
+        kl="reward",
+        source="RLOO, arXiv:2402.14740, eq. 8",
+        differs=("the divergence has weight 0 unless variant.kl_coefficient is given",),
+    ),
+    "reinforce_pp": Variant(
+        advantage="whitened",
+        kl="reward",
+        source="REINFORCE++, arXiv:2501.03262",
+        differs=("the divergence has weight 0 unless variant.kl_coefficient is given",),
+    ),
+    "lite_ppo": Variant(
+        advantage="raw_std",
+        source="LitePPO, arXiv:2508.08221, section 5",
+    ),
+    "magistral": Variant(
+        advantage="batch_std",
+        clip_high=0.28,
+        groups="mixed",
+        source="Magistral, arXiv:2506.10910, section 2.1",
+        differs=("the paper's upper bound is 0.26 to 0.28; its rewards are settings of a run",),
+    ),
+    "prorl": Variant(
+        advantage="zscore",
+        clip_high=0.4,
+        kl="k3",
+        kl_coefficient=1e-4,
+        reference_every_steps=200,
+        groups="active",
+        source="ProRL, arXiv:2505.24864, section 3",
+        differs=("the paper resets the reference by hand, when validation stalls",),
+    ),
+    "maxrl": Variant(
+        advantage="maxrl",
+        source="MaxRL, arXiv:2602.02710",
+    ),
+    "gdpo": Variant(
+        advantage="gdpo",
+        source="GDPO, arXiv:2601.05242",
+        differs=(
+            "the parts of the reward are compared ungated; with one part it is zscore, normalised "
+            "once more over the batch",
+        ),
+    ),
+    "dppo": Variant(
+        advantage="zscore",
+        surrogate="tv",
+        clip_low=0.2,
+        clip_high=0.2,
+        source="DPPO, arXiv:2602.04879, the total-variation form",
+    ),
+    "book_ch6": Variant(
+        advantage="zscore",
+        surrogate="reinforce",
+        weighting="sum",
+        source=f"{BOOK}, chapter 6",
+        differs=("the script updates on one problem at a time",),
+    ),
+    "book_ch7_clip": Variant(
+        advantage="zscore",
+        level="answer",
+        clip_low=1.0,
+        clip_high=10.0,
+        weighting="sequence",
+        epochs=2,
+        source=f"{BOOK}, chapter 7",
+        differs=(
+            "the script takes the larger of the two products where the advantage is negative, "
+            "which cuts the wrong side; here the smaller, for both signs",
+            "the script's lower bound, 1 - 10, never acts: a ratio is not negative; here it is 0",
+        ),
+    ),
+    "book_ch7_kl": Variant(
+        advantage="zscore",
+        level="answer",
+        clip_low=1.0,
+        clip_high=10.0,
+        weighting="sequence",
+        kl="k2",
+        kl_whole_answer=True,
+        kl_coefficient=0.001,
+        epochs=2,
+        source=f"{BOOK}, chapter 7",
+        differs=(
+            "the script's divergence is k1 of the answer's sum as a loss, whose gradient is 0 on "
+            "average and off-policy pushes every sampled token down; here k2 of that sum",
+            "the clip as in book_ch7_clip",
+        ),
     ),
 }
 
@@ -106,62 +200,3 @@ def variant(name: str) -> Variant:
     if name not in VARIANTS:
         raise unknown_name("variant", name, VARIANTS)
     return VARIANTS[name]
-
-
-def advantages_of(row: Variant, rewards: Rewards, scored: Scored) -> Rewards:
-    """One advantage per rollout; 0 where there is no score or the group has no signal."""
-    return ADVANTAGES[row.advantage](rewards, scored)
-
-
-def weights_of(
-    row: Variant,
-    mask: Bool[Tensor, "B T"],
-    group_of_row: Int[Tensor, " B"],
-    rows: int,
-    max_new_tokens: int,
-    dtype: torch.dtype = torch.float32,
-) -> Float[Tensor, "B T"]:
-    """One weight per token, from the mask of the whole step.
-
-    Args:
-        row: The variant.
-        mask: True where a token trains.
-        group_of_row: Which group each row belongs to.
-        rows: Rows of the step that count, masked or not; the budget divides by them.
-        max_new_tokens: Longest answer allowed, in tokens; the budget divides by it too.
-        dtype: Of the weights.
-    """
-    return WEIGHTINGS[row.weighting](mask, group_of_row, rows, max_new_tokens, dtype)
-
-
-def per_token_loss(
-    row: Variant,
-    *,
-    logprobs: PerToken,
-    old_logprobs: PerToken,
-    sampler_logprobs: PerToken | None,
-    ref_logprobs: PerToken | None,
-    advantages: PerRow,
-    mask: Mask,
-) -> PerToken:
-    """The variant's loss of each token, 0 outside the mask; times the weights, it is the step's.
-
-    Args:
-        row: The variant.
-        logprobs: Of the policy now; the only ones with a gradient.
-        old_logprobs: Of the policy at the start of this update.
-        sampler_logprobs: As another engine reported them; None where the sampler is the policy.
-        ref_logprobs: Of the frozen reference; needed where the variant has a divergence.
-        advantages: One per rollout.
-        mask: True where a token trains.
-    """
-    surrogate = SURROGATES[row.surrogate]
-    loss = surrogate(logprobs, old_logprobs, advantages, mask, low=row.clip_low, high=row.clip_high)
-    if row.importance_cap is not None and sampler_logprobs is not None:
-        cap = row.importance_cap
-        loss = loss * truncated_importance(old_logprobs, sampler_logprobs, mask, cap=cap)
-    if row.kl != "none" and row.kl_coefficient > 0:
-        assert ref_logprobs is not None, "a divergence needs a reference"
-        masked = [keep(mask, values) for values in (logprobs, old_logprobs, ref_logprobs)]
-        loss = loss + row.kl_coefficient * KL_LOSSES[row.kl](*masked) * mask
-    return loss

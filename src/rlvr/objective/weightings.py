@@ -43,9 +43,28 @@ def problem(mask: Mask, groups: Groups, rows: int, limit: int, dtype: torch.dtyp
     return mask.to(dtype) / tokens_of_group / (per_group > 0).sum().clamp(min=1)
 
 
+def answer_sum(mask: Mask, groups: Groups, rows: int, limit: int, dtype: torch.dtype) -> PerToken:
+    """Tokens add up within an answer, and every answer counts once. Source: arXiv:2402.14740."""
+    return mask.to(dtype) / mask.any(dim=1).sum().clamp(min=1)
+
+
+def delta_l(mask: Mask, groups: Groups, rows: int, limit: int, dtype: torch.dtype) -> PerToken:
+    """As `sum`, each answer times `L^-0.75` over the mean of that. Source: arXiv:2509.07558."""
+    scale = delta_l_scale(mask.sum(dim=1).to(dtype))[:, None]
+    return answer_sum(mask, groups, rows, limit, dtype) * scale
+
+
+def delta_l_scale(lengths: Float[Tensor, " B"], *, alpha: float = 0.75) -> Float[Tensor, " B"]:
+    """`L^-alpha` over its mean, for the answers that have tokens."""
+    scale = torch.where(lengths > 0, lengths.clamp(min=1) ** -alpha, 0.0)
+    return scale / (scale.sum() / (lengths > 0).sum().clamp(min=1)).clamp(min=1e-12)
+
+
 WEIGHTINGS: dict[str, Callable[[Mask, Groups, int, int, torch.dtype], PerToken]] = {
     "token": token,
     "sequence": sequence,
     "budget": budget,
     "problem": problem,
+    "sum": answer_sum,
+    "delta_l": delta_l,
 }

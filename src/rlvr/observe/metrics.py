@@ -1,110 +1,28 @@
-"""Metrics: every key declared once, and the functions that work them out from a step's records."""
+"""What a step's records and its update come to, in numbers; the keys are declared in `keys`."""
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from rlvr.objective.advantages import mixed
 from rlvr.objective.correction import mismatch
+from rlvr.objective.loss import Cut
+from rlvr.objective.surrogates import FARTHEST
+from rlvr.observe.keys import METRICS
 from rlvr.observe.statistics import percentile
 from rlvr.records import Group, Rollout, Score
 from rlvr.training.batching import rewards_of
-from rlvr.training.optimiser import Update
+from rlvr.training.update import Update, joined
 
 Values = dict[str, float | int | None]
 PART = "reward/part/"
 """Each part of a reward has a key of its own under this."""
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One key of `metrics.jsonl`."""
-
-    key: str
-    unit: str
-    meaning: str
-    healthy: str = ""
-    """Where it usually lies in a run that learns; empty where nothing general can be said."""
-
-
-METRICS = (
-    Metric("step", "count", "optimizer steps done, this one included"),
-    Metric("time", "Unix seconds", "when the step ended"),
-    Metric("tokens_seen", "tokens", "answer tokens sampled so far"),
-    Metric("wall_s", "seconds", "training so far, evaluation included, summed over resumes"),
-    Metric("reward/mean", "reward", "mean over all sampled answers, before any filter", "rises"),
-    Metric("reward/part/correctness", "reward", "mean of this part, unweighted", "rises"),
-    Metric("reward/part/format", "reward", "mean of this part, unweighted"),
-    Metric("reward/correct", "share", "judged correct, of those that could be judged", "rises"),
-    Metric("reward/within_std", "reward", "standard deviation within a group, mean", "0.2 to 0.5"),
-    Metric("reward/format_only", "share", "right form and a wrong answer", "falls"),
-    Metric("groups/all_wrong", "share", "groups without a correct answer"),
-    Metric("groups/all_right", "share", "groups with correct answers alone"),
-    Metric("groups/mixed", "share", "groups with correct and wrong answers", "0.3 to 0.8"),
-    Metric("groups/zero_std", "share", "groups of equal rewards: no signal", "below 0.5"),
-    Metric("batch/effective", "answers", "answers in groups with a signal", "half or more"),
-    Metric("adv/mean", "advantage", "mean over the answers kept", "about 0"),
-    Metric("adv/std", "advantage", "standard deviation over the answers kept"),
-    Metric("adv/min", "advantage", "lowest of the answers kept"),
-    Metric("adv/max", "advantage", "highest of the answers kept"),
-    Metric("adv/abs_max", "advantage", "largest size of the answers kept", "below sqrt(G)"),
-    Metric("length/mean", "tokens", "answer length, the end token included"),
-    Metric("length/p50", "tokens", "median answer length"),
-    Metric("length/p95", "tokens", "length that 95% of the answers do not pass"),
-    Metric("length/max", "tokens", "longest answer"),
-    Metric("length/total", "tokens", "all answers of the step together"),
-    Metric("length/correct", "tokens", "mean length of the correct answers"),
-    Metric("length/wrong", "tokens", "mean length of the wrong answers", "near length/correct"),
-    Metric("length/truncated", "share", "answers that the limit cut", "below 0.05"),
-    Metric("entropy/mean", "nats", "of the whole vocabulary, mean over answer tokens"),
-    Metric("entropy/p90", "nats", "entropy that 90% of the answer tokens do not pass"),
-    Metric("logprob/mean", "nats", "of the sampled tokens", "within 20% of -entropy/mean"),
-    Metric("ratio/mean", "ratio", "policy now to before the update, mean over tokens", "1"),
-    Metric("ratio/min", "ratio", "smallest of a trained token"),
-    Metric("ratio/max", "ratio", "largest of a trained token", "below 10"),
-    Metric("ratio/first", "ratio", "mean in the first mini-batch", "1 within 0.0001"),
-    Metric("ratio/kl_k1", "nats", "-log ratio, mean"),
-    Metric("ratio/kl_k3", "nats", "ratio - 1 - log ratio, mean", "below 0.02"),
-    Metric("ratio/clip_low", "share", "tokens cut: A < 0, ratio too low", "below 0.02"),
-    Metric("ratio/clip_high", "share", "tokens cut: A > 0, ratio too high", "below 0.02"),
-    Metric("kl_ref/k1", "nats", "policy to reference, k1"),
-    Metric("kl_ref/k2", "nats", "policy to reference, k2"),
-    Metric("kl_ref/k3", "nats", "policy to reference, k3", "below 0.2"),
-    Metric("mismatch/kl_k1", "nats", "sampler to learner, k1", "about 0"),
-    Metric("mismatch/kl_k3", "nats", "sampler to learner, k3", "below 0.001"),
-    Metric("mismatch/prob_diff", "probability", "mean gap of the sampled tokens' probabilities"),
-    Metric("mismatch/prob_diff_max", "probability", "largest gap of a sampled token's probability"),
-    Metric("mismatch/mult_error", "ratio", "mean of exp |log ratio|", "below 1.02"),
-    Metric("mismatch/ess", "share", "effective sample size of the importance weights", "above 0.9"),
-    Metric("mismatch/chi2", "variance", "mean squared importance weight, less 1", "about 0"),
-    Metric("mismatch/rho_mean", "ratio", "mean importance weight", "0.99 to 1.01"),
-    Metric("mismatch/pearson", "correlation", "of the two probabilities of each token", "about 1"),
-    Metric("grad/norm", "L2 norm", "of the gradient before clipping", "within x3 of its median"),
-    Metric("grad/clipped", "0 or 1", "the gradient was longer than allowed"),
-    Metric("grad/nonfinite", "0 or 1", "the gradient was not finite", "0"),
-    Metric("update/relative", "ratio", "weights' change to the weights", "1e-6 to 1e-4"),
-    Metric("lr", "per step", "learning rate as the optimizer used it"),
-    Metric("optim/skipped", "0 or 1", "the step changed no weight"),
-    Metric("text/repetition", "share", "4-grams of words that occurred before, mean", "below 0.2"),
-    Metric("text/repetition_p95", "share", "what 95% of the answers do not pass", "below 0.5"),
-    Metric("text/answer_found", "share", "a final answer could be read", "over 0.95"),
-    Metric("text/multi_answer", "share", "answers with two or more different boxes", "below 0.05"),
-    Metric("text/think_open", "share", "answers that open a thought"),
-    Metric("text/think_close", "share", "answers that close a thought", "near text/think_open"),
-    Metric("text/think_ok", "share", "answers with one whole thought before the answer"),
-    Metric("verifier/error", "share", "answers that could not be judged", "below 0.001"),
-    Metric("time/rollout", "seconds", "sampling the answers"),
-    Metric("time/reward", "seconds", "grading the answers"),
-    Metric("time/logprob", "seconds", "forward passes of the learner"),
-    Metric("time/update", "seconds", "losses, backward passes and the optimizer"),
-    Metric("time/eval", "seconds", "evaluation, where one was due"),
-    Metric("tokens_per_s", "tokens per second", "sampled, while sampling"),
-    Metric("mem/peak", "bytes", "most memory that the process has held"),
-)
 _DECLARED = frozenset(metric.key for metric in METRICS)
 
 
@@ -196,7 +114,6 @@ def group_metrics(
         "groups/all_right": _mean(right.tolist()),
         "groups/mixed": _mean((~right & ~wrong).tolist()),
         "groups/zero_std": _mean(equal.tolist()),
-        "batch/effective": int(scored[~equal].sum()),
         "reward/within_std": _mean([group.std().item() for group in within if len(group) > 1]),
     }
 
@@ -274,80 +191,96 @@ def thinks_well(text: str) -> bool:
     return bool(once) and (boxed in after or boxed not in before + thought)
 
 
-def advantage_metrics(
-    advantages: Float[Tensor, "B 1"], mask: Bool[Tensor, "B T"] | None = None
-) -> Values:
-    """Size of the advantages over the answers kept.
+def effective(groups: Sequence[Group]) -> int:
+    """Scored answers in groups whose rewards differ."""
+    if not groups:
+        return 0
+    rewards, scored = rewards_of(groups)
+    return int(scored[mixed(rewards, scored)].sum())
 
-    Args:
-        advantages: One per answer.
-        mask: Tokens that train; answers without any are left out. None keeps all.
-    """
-    rows = torch.ones(len(advantages), dtype=torch.bool) if mask is None else mask.any(dim=1)
-    kept = advantages[rows, 0]
-    if not len(kept):
+
+def advantage_metrics(advantages: Float[Tensor, " N"]) -> Values:
+    """Size of the advantages of the answers that train."""
+    if not len(advantages):
         return {}
     return {
-        "adv/mean": kept.mean().item(),
-        "adv/std": kept.std(correction=0).item(),
-        "adv/min": kept.min().item(),
-        "adv/max": kept.max().item(),
-        "adv/abs_max": kept.abs().max().item(),
+        "adv/mean": advantages.mean().item(),
+        "adv/std": advantages.std(correction=0).item(),
+        "adv/min": advantages.min().item(),
+        "adv/max": advantages.max().item(),
+        "adv/abs_max": advantages.abs().max().item(),
     }
 
 
-def update_metrics(
-    update: Update,
-    *,
-    clip_low: float | None = None,
-    clip_high: float | None = None,
-    max_grad_norm: float | None = None,
-) -> Values:
-    """What an optimizer step did, over the tokens that trained.
+def update_metrics(update: Update, *, max_grad_norm: float | None = None) -> Values:
+    """What the optimizer steps of a step did, over the tokens that trained.
+
+    Every share and mean is a sum over a count, across micro-batches and optimizer steps alike.
 
     Args:
-        update: The step.
-        clip_low: Ratios under 1 - clip_low are cut where A < 0; None where nothing is cut.
-        clip_high: Ratios over 1 + clip_high are cut where A > 0; None where nothing is cut.
+        update: All optimizer steps on the step's answers.
         max_grad_norm: Longest gradient allowed; None leaves `grad/clipped` out.
     """
-    taken: Values = {"lr": update.lr, "optim/skipped": update.skipped}
-    taken["grad/nonfinite"] = update.nonfinite
-    if not len(update.logprobs):
-        return taken | {"grad/norm": None}
-    taken["grad/norm"] = update.grad_norm
+    taken: Values = {
+        "lr": update.lr,
+        "optim/skipped": update.skipped,
+        "optim/steps": update.optimizer_steps,
+        "grad/nonfinite": update.nonfinite > 0,
+        "grad/norm": _mean(update.grad_norms),
+        "control/kl_coefficient": update.controls.kl_coefficient,
+        "control/entropy_coefficient": update.bonus,
+        "control/clip_extra": update.controls.clip_extra,
+    }
+    if not update.seen:
+        return taken
     if max_grad_norm is not None:
-        taken["grad/clipped"] = update.grad_norm > max_grad_norm
-    difference = update.logprobs - update.old_logprobs
-    taken |= ratio_metrics(difference, update.advantages, clip_low, clip_high)
-    if update.ref_logprobs is not None:
-        to_ref = divergences(update.ref_logprobs - update.logprobs)
+        taken["grad/clipped"] = _mean([norm > max_grad_norm for norm in update.grad_norms])
+    every = joined(update.seen)
+    first, last = update.seen[0], update.seen[-1]
+    weight = every.importance
+    at_most = weight.max() if len(weight) else 1.0
+    ratio = (every.old_logprobs - every.sampler_logprobs).exp()
+    taken |= {
+        **ratio_metrics(every.logprobs - every.old_logprobs),
+        "ratio/first": (first.logprobs - first.old_logprobs).exp().mean().item(),
+        "ratio/last": (last.logprobs - last.old_logprobs).exp().mean().item(),
+        **cut_metrics(update.cuts),
+        **mismatch(every.old_logprobs, every.sampler_logprobs),
+        "mismatch/dropped": (weight == 0).float().mean().item(),
+        "mismatch/capped": ((weight == at_most) & (weight > 0) & (ratio > weight + 1e-6))
+        .float()
+        .mean()
+        .item(),
+        "update/relative": update.relative,
+        "update/changed": update.changed,
+        "update/kl": update.probe_kl,
+    }
+    if every.ref_logprobs is not None:
+        away = every.ref_logprobs - every.logprobs
+        to_ref = divergences(away.clamp(-FARTHEST, FARTHEST))
         taken |= {f"kl_ref/{name}": value for name, value in to_ref.items()}
-    return taken | mismatch(update.old_logprobs, update.sampler_logprobs)
+        taken["kl_ref/far"] = (away.abs() > FARTHEST).float().mean().item()
+    return taken
 
 
-def ratio_metrics(
-    difference: Float[Tensor, " N"],
-    advantages: Float[Tensor, " N"],
-    clip_low: float | None,
-    clip_high: float | None,
-) -> Values:
-    """The policy now against the policy before, from log ratios and advantages of each token.
-
-    The clip shares count only where the gradient is cut, by the ratio as it was before clipping.
-    """
+def ratio_metrics(difference: Float[Tensor, " N"]) -> Values:
+    """The policy now against the policy at the start of the update, from log ratios of tokens."""
     ratio, kl = difference.exp(), divergences(difference)
-    low = (ratio < 1 - clip_low) & (advantages < 0) if clip_low is not None else None
-    high = (ratio > 1 + clip_high) & (advantages > 0) if clip_high is not None else None
     return {
         "ratio/mean": ratio.mean().item(),
         "ratio/min": ratio.min().item(),
         "ratio/max": ratio.max().item(),
-        "ratio/first": ratio.mean().item(),  # one mini-batch per step: the first is the only one
         "ratio/kl_k1": kl["k1"],
         "ratio/kl_k3": kl["k3"],
-        "ratio/clip_low": low.float().mean().item() if low is not None else 0.0,
-        "ratio/clip_high": high.float().mean().item() if high is not None else 0.0,
+    }
+
+
+def cut_metrics(cuts: Sequence[Cut]) -> Values:
+    """Shares whose gradient a surrogate cut, by the ratio as it was before clipping."""
+    of = max(1, sum(cut.of for cut in cuts))
+    return {
+        "ratio/clip_low": sum(cut.low for cut in cuts) / of,
+        "ratio/clip_high": sum(cut.high for cut in cuts) / of,
     }
 
 

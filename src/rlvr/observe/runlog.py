@@ -76,13 +76,19 @@ class RunFolder:
         """Add one evaluation to `evals.jsonl`."""
         append_line(self.path / EVALS, row)
 
-    def write_rollouts(self, step: int, groups: Sequence[Group]) -> None:
-        """Write every rollout of a step to `rollouts/step-NNNNNN.jsonl`."""
+    def write_rollouts(self, step: int, sampled: Sequence[Group], trained: Sequence[Group]) -> None:
+        """Write every rollout of a step to `rollouts/step-NNNNNN.jsonl`.
+
+        First those that train, in the order in which they do, then those that do not.
+        """
         folder = self.path / ROLLOUTS
         folder.mkdir(exist_ok=True)
+        used = {id(group) for group in trained}
+        others = [group for group in sampled if id(group) not in used]
+        rows = [(group, True) for group in trained] + [(group, False) for group in others]
         lines = (
-            rollout_line(group.problem, rollout, step=step)
-            for group in groups
+            rollout_line(group.problem, rollout, step=step, trained=trains)
+            for group, trains in rows
             for rollout in group.rollouts
         )
         write_whole(folder / f"step-{step:06d}.jsonl", "".join(lines))
@@ -164,12 +170,15 @@ def write_whole(path: Path, text: str) -> None:
         raise
 
 
-def rollout_line(problem: Problem, rollout: Rollout, step: int | None = None) -> str:
+def rollout_line(
+    problem: Problem, rollout: Rollout, step: int | None = None, trained: bool | None = None
+) -> str:
     """One rollout as a line of JSON: problem, tokens with log-probabilities, score."""
     score = rollout.score
     return json_line(
         {
             "step": step,
+            "trained": trained,
             "problem_id": problem.id,
             "problem": problem.prompt,
             "reference": problem.answer,
@@ -188,6 +197,7 @@ def rollout_line(problem: Problem, rollout: Rollout, step: int | None = None) ->
             "sampler_logprobs": [_short(value) for value in rollout.sampler_logprobs],
             "sampler_entropies": [round(value, 5) for value in rollout.sampler_entropies],
             "sampling": asdict(rollout.sampling),
+            "kept": [list(ids) for ids in rollout.kept],
             "seed": rollout.seed,
             "weights_version": rollout.weights_version,
         }

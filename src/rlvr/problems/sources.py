@@ -28,9 +28,8 @@ class Source:
     listed: Sequence[Problem] = ()
     """All problems of a file; empty where the training stream has no end."""
 
-    def take(self, seed: int, step: int, count: int) -> list[Problem]:
-        """The problems of step 1, 2, …, `count` each."""
-        first = (step - 1) * count
+    def take(self, seed: int, first: int, count: int) -> list[Problem]:
+        """`count` problems of the stream of a seed, from number `first` on."""
         return [self.training(seed, index) for index in range(first, first + count)]
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rlvr.model.decoder import Cache, Weights, extend, logits_of
-from rlvr.model.distribution import sample, truncate, uniforms
+from rlvr.model.distribution import sample, truncate, uniforms, without
 from rlvr.model.tokens import Tokens
 from rlvr.records import Problem, Rollout, Sampling
 
@@ -37,6 +37,8 @@ class Answers:
     entropies: Float[Tensor, "R N"]
     lengths: Int[Tensor, " R"]
     ended: Tensor
+    kept: list[list[list[int]]] | None
+    """Where filters are on: by row, the tokens they had left at each position."""
 
 
 @torch.no_grad()
@@ -103,44 +105,60 @@ def _decode(
         entropies=torch.zeros(rows, limit),
         lengths=torch.zeros(rows, dtype=torch.long),
         ended=torch.zeros(rows, dtype=torch.bool),
+        kept=[[] for _ in range(rows)] if sampling.filters and chance is not None else None,
     )
     running = torch.arange(rows)
     for position in range(limit):
         column = None if chance is None else chance[running, position, None]
-        token, logprob, entropy = next_tokens(logits_of(weights, hidden), sampling, column)
+        token, logprob, entropy, left = next_tokens(logits_of(weights, hidden), sampling, column)
         live = ~answers.ended[running]
         now = running[live]
         answers.tokens[now, position] = token[live]
         answers.logprobs[now, position] = logprob[live]
         answers.entropies[now, position] = entropy[live]
         answers.lengths[now] = position + 1
+        if answers.kept is not None and left is not None:
+            for row, tokens in zip(now.tolist(), left[live], strict=True):
+                answers.kept[row].append(tokens.nonzero().squeeze(1).tolist())
         answers.ended[now] = torch.isin(token[live], stop_ids)
         stays = ~answers.ended[running]
-        left = int(stays.sum())
-        if not left or position == limit - 1:
+        still = int(stays.sum())
+        if not still or position == limit - 1:
             break
-        if left < COMPACT_BELOW * len(running):
+        if still < COMPACT_BELOW * len(running):
             keep = stays.nonzero().squeeze(1)
             running, token, cache = running[keep], token[keep], cache.rows(keep)
         hidden = extend(weights, token[:, None], cache)
     return answers
 
 
+Drawn = tuple[
+    Int[Tensor, " R"], Float[Tensor, " R"], Float[Tensor, " R"], Bool[Tensor, "R V"] | None
+]
+
+
 def next_tokens(
     logits: Float[Tensor, "R V"], sampling: Sampling, chance: Float[Tensor, "R 1"] | None
-) -> tuple[Int[Tensor, " R"], Float[Tensor, " R"], Float[Tensor, " R"]]:
-    """The next token of each row, its log-probability where it was drawn, and the entropy there."""
+) -> Drawn:
+    """The next token of each row, its log-probability where it was drawn, and the entropy there.
+
+    Last come the tokens that the filters have left, None where there are no filters.
+    """
+    logits = without(logits, sampling.banned)
     scaled = logits if chance is None else logits / sampling.temperature
     full = scaled.log_softmax(dim=-1)
     probabilities = full.exp()
     entropy = -(probabilities * full.clamp(min=-1e9)).sum(dim=-1)
     if chance is None:
         best = full.max(dim=-1)
-        return best.indices, best.values, entropy
+        return best.indices, best.values, entropy, None
+    if not sampling.filters:
+        token = sample(probabilities, chance)
+        return token, full.gather(-1, token[:, None]).squeeze(-1), entropy, None
     kept = truncate(scaled, sampling)
-    logprobs = full if kept is scaled else kept.log_softmax(dim=-1)
-    token = sample(probabilities if kept is scaled else logprobs.exp(), chance)
-    return token, logprobs.gather(-1, token[:, None]).squeeze(-1), entropy
+    logprobs = kept.log_softmax(dim=-1)
+    token = sample(logprobs.exp(), chance)
+    return token, logprobs.gather(-1, token[:, None]).squeeze(-1), entropy, kept > -torch.inf
 
 
 def rollouts(
@@ -186,4 +204,5 @@ def rollouts(
                 seed=draws.seed,
                 weights_version=weights_version,
                 sampler_entropies=entropies[row][:length],
+                kept=answers.kept[row] if answers.kept is not None else (),
             )

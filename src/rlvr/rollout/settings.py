@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from rlvr.errors import UsageError
+from rlvr.model.tokens import Tokens
 from rlvr.records import Sampling
 
 
@@ -25,6 +26,10 @@ class Rollouts:
     """Drop tokens less likely than this share of the likeliest; 0 keeps all."""
     max_new_tokens: int = 128
     """Longest answer, in tokens, without the prompt."""
+    ban: str = ""
+    """Tokens that are never sampled, their texts apart by blanks, such as `<think>`."""
+    rounds: int = 1
+    """Most rounds of sampling in a step, where the variant replaces groups without a signal."""
 
     def __post_init__(self) -> None:
         if self.group_size < 2:
@@ -55,7 +60,29 @@ class Rollouts:
                 f"rollouts.max_new_tokens is {self.max_new_tokens}. Use 1 or more, such as 128."
             )
 
-    @property
-    def sampling(self) -> Sampling:
-        """As the engine takes it."""
-        return Sampling(self.temperature, self.top_p, self.top_k, self.min_p, self.max_new_tokens)
+        if self.rounds < 1:
+            raise UsageError(f"rollouts.rounds is {self.rounds}. Use 1 or more, such as 3.")
+
+    def sampling(self, tokens: Tokens) -> Sampling:
+        """As the engine takes it.
+
+        Raises:
+            UsageError: A banned text is not one token of the model.
+        """
+        banned = []
+        for text in self.ban.split():
+            ids = tokens.encode(text)
+            if len(ids) != 1:
+                raise UsageError(
+                    f"rollouts.ban names {text!r}, which is {len(ids)} tokens of this model. "
+                    "Give texts that are one token each, such as <think>."
+                )
+            banned.append(ids[0])
+        return Sampling(
+            self.temperature,
+            self.top_p,
+            self.top_k,
+            self.min_p,
+            self.max_new_tokens,
+            tuple(banned),
+        )

@@ -1,44 +1,66 @@
-"""From scored groups to the tensors of one optimizer step."""
+"""From scored groups to tensors: a batch of all answers that count, its mini- and micro-batches."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from rlvr.model.distribution import uniforms
 from rlvr.objective.advantages import mixed
-from rlvr.objective.variants import Variant, advantages_of, weights_of
-from rlvr.records import Group, Rollout, Sampling
+from rlvr.objective.loss import Outcomes, chosen_tokens, weights_of
+from rlvr.objective.selection import finished_only
+from rlvr.objective.slots import Variant
+from rlvr.objective.surrogates import Advantages
+from rlvr.records import Group, Kept, Rollout, Sampling
+
+SHUFFLE, CHOICE = -1, -2  # name draws here apart from those of the rounds, which count from 0
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The kept rows of a step, right-padded; index `t` always speaks of token `t`."""
+    """Rows of answers, right-padded; index `t` always speaks of token `t`."""
 
     tokens: Int[Tensor, "B T"]
     mask: Bool[Tensor, "B T"]
     """True where a token trains: the answer, its end token included."""
-    sampler_logprobs: Float[Tensor, "B T"]
-    advantages: Float[Tensor, "B 1"]
-    weights: Float[Tensor, "B T"]
-    """The weighting: made once from the mask of the whole step, so that parts add up."""
     lengths: Int[Tensor, " B"]
     """Prompt and answer together, in tokens."""
+    groups: Int[Tensor, " B"]
+    """Number of each row's group."""
+    counted: Bool[Tensor, " B"]
+    """False where there is no score: such a row leaves every divisor."""
+    sampler_logprobs: Float[Tensor, "B T"]
+    sampler_entropies: Float[Tensor, "B T"]
+    corrected: Bool[Tensor, "B 1"]
+    """True where other weights than the learner's now sampled the answer."""
     sampling: Sampling
+    kept: Kept | None = None
+    """Where filters sampled: the tokens they had left at each answer token, by row."""
+    advantages: Advantages | None = None
+    weights: Float[Tensor, "B T"] | None = None
+    """The weighting: made once from the mask of the whole optimizer step, so that parts add up."""
+    old_logprobs: Float[Tensor, "B T"] | None = None
+    ref_logprobs: Float[Tensor, "B T"] | None = None
+    chosen: Bool[Tensor, "B T"] | None = None
+    """Tokens picked by the variant; None for all."""
 
     def rows(self, index: Int[Tensor, " rows"]) -> "Batch":
         """Some rows, cut to their longest; their weights stay those of the whole step."""
-        width = int(self.lengths[index].max())
-        return Batch(
-            self.tokens[index, :width],
-            self.mask[index, :width],
-            self.sampler_logprobs[index, :width],
-            self.advantages[index],
-            self.weights[index, :width],
-            self.lengths[index],
-            self.sampling,
-        )
+        width = int(self.lengths[index].max()) if len(index) else 0
+        taken: dict[str, Any] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, Tensor):
+                part = value[index]
+                taken[item.name] = part[:, :width] if part.dim() == 2 else part
+            elif item.name == "kept" and value is not None:
+                taken[item.name] = [value[row] for row in index.tolist()]
+            else:
+                taken[item.name] = value
+        return Batch(**taken)
 
 
 def rewards_of(groups: Sequence[Group]) -> tuple[Float[Tensor, "P G"], Bool[Tensor, "P G"]]:
@@ -48,67 +70,172 @@ def rewards_of(groups: Sequence[Group]) -> tuple[Float[Tensor, "P G"], Bool[Tens
     return rewards, torch.tensor([[value is not None for value in row] for row in values])
 
 
-def make_batch(groups: Sequence[Group], variant: Variant, pad_id: int) -> Batch | None:
-    """The rows that train, with advantages and weights; None where no row is left.
+def groups_with_signal(groups: Sequence[Group]) -> list[Group]:
+    """Those whose rewards differ; by the rewards, as all their advantages would be 0 otherwise."""
+    if not groups:
+        return []
+    return [
+        group
+        for group, keep in zip(groups, mixed(*rewards_of(groups)).tolist(), strict=True)
+        if keep
+    ]
 
-    Rollouts without a score have advantage 0 and leave the mask. Groups whose rewards are all
-    equal are left out where the variant says so, or where their gradient would be exactly 0
-    anyway (advantage 0 and no divergence); they still count in the weighting of the latter.
+
+def outcomes_of(
+    groups: Sequence[Group], part_weights: dict[str, float], variant: Variant
+) -> Outcomes:
+    """Rewards, lengths and parts of the reward, as advantages are made from them.
+
+    Args:
+        groups: Scored groups of one size.
+        part_weights: Weight of each part of the reward by its name; parts without one weigh 1.
+        variant: Where it masks answers that the limit cut, they leave every statistic.
     """
     rewards, scored = rewards_of(groups)
-    advantages = advantages_of(variant, rewards, scored)
-    signal = mixed(rewards, scored)
-    counted = signal if variant.groups == "mixed" else torch.ones_like(signal)
-    computed = signal if variant.kl == "none" else counted
-    if not computed.any():
-        return None
     rollouts = [rollout for group in groups for rollout in group.rollouts]
-    size = rewards.shape[1]
-    row_counted = (counted.repeat_interleave(size) & scored.flatten()).nonzero().squeeze(1)
-    tokens, mask, sampler_logprobs, lengths = pad([rollouts[row] for row in row_counted], pad_id)
-    weights = weights_of(
-        variant,
-        mask,
-        group_of_row=row_counted // size,
-        rows=len(row_counted),
-        max_new_tokens=rollouts[0].sampling.max_new_tokens,
+    if variant.overlong == "mask":
+        finished = torch.tensor([rollout.finish_reason == "stop" for rollout in rollouts])
+        scored = scored & finished.view(scored.shape)
+    names = sorted({name for r in rollouts if r.score for name in r.score.parts})
+    parts = [[r.score.parts.get(name, 0.0) if r.score else 0.0 for name in names] for r in rollouts]
+    return Outcomes(
+        rewards,
+        scored,
+        lengths=torch.tensor([len(r.answer_tokens) for r in rollouts]).view(rewards.shape),
+        parts=torch.tensor(parts).view(*rewards.shape, len(names)) if names else rewards[..., None],
+        part_weights=torch.tensor([part_weights.get(name, 1.0) for name in names or ("reward",)]),
     )
-    batch = Batch(
+
+
+def make_batch(
+    groups: Sequence[Group], variant: Variant, pad_id: int, weights_version: int
+) -> Batch:
+    """All answers of the groups, those of one group side by side.
+
+    Answers without a score train nothing. Where the variant masks answers that the length limit
+    cut, these train nothing either, but still count where a divisor counts answers.
+
+    Args:
+        groups: Scored, at least one.
+        variant: What trains.
+        pad_id: Any token.
+        weights_version: Optimizer steps that the learner's weights have seen.
+    """
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    size = len(groups[0].rollouts)
+    tokens, mask, lengths = pad(rollouts, pad_id)
+    _, scored = rewards_of(groups)
+    counted = scored.flatten()
+    mask = mask & counted[:, None]
+    sampler_logprobs = spread(mask_of_answers(rollouts), [r.sampler_logprobs for r in rollouts])
+    entropies = spread(mask_of_answers(rollouts), [r.sampler_entropies for r in rollouts])
+    if variant.overlong == "mask":
+        mask = finished_only(torch.tensor([r.finish_reason == "stop" for r in rollouts]), mask)
+    return Batch(
         tokens,
         mask,
-        sampler_logprobs,
-        advantages.flatten()[row_counted, None],
-        weights,
         lengths,
-        rollouts[0].sampling,
+        groups=torch.arange(len(groups)).repeat_interleave(size),
+        counted=counted,
+        sampler_logprobs=sampler_logprobs,
+        sampler_entropies=entropies,
+        corrected=torch.tensor([[r.weights_version != weights_version] for r in rollouts]),
+        sampling=rollouts[0].sampling,
+        kept=[r.kept for r in rollouts] if rollouts[0].sampling.filters else None,
     )
-    return batch.rows(computed[row_counted // size].nonzero().squeeze(1))
 
 
 def pad(
     rollouts: Sequence[Rollout], pad_id: int
-) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"], Float[Tensor, "B T"], Int[Tensor, " B"]]:
-    """Right-padded tokens, answer mask, sampler log-probabilities, and lengths."""
+) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"], Int[Tensor, " B"]]:
+    """Right-padded tokens, the mask of the answers, and lengths."""
     prompt = torch.tensor([len(rollout.prompt_tokens) for rollout in rollouts])
     lengths = prompt + torch.tensor([len(rollout.answer_tokens) for rollout in rollouts])
-    width = int(lengths.max())
-    position = torch.arange(width)[None]
+    position = torch.arange(int(lengths.max()))[None]
     mask = (prompt[:, None] <= position) & (position < lengths[:, None])
-    tokens = torch.full((len(rollouts), width), pad_id)
-    real = position < lengths[:, None]
+    tokens = torch.full(mask.shape, pad_id)
     ids = [
         token for rollout in rollouts for token in (*rollout.prompt_tokens, *rollout.answer_tokens)
     ]
-    tokens[real] = torch.tensor(ids)
-    sampler_logprobs = torch.zeros(tokens.shape)
-    recorded = [value for rollout in rollouts for value in rollout.sampler_logprobs]
-    sampler_logprobs[mask] = torch.tensor(recorded, dtype=torch.float32)
-    return tokens, mask, sampler_logprobs, lengths
+    tokens[position < lengths[:, None]] = torch.tensor(ids)
+    return tokens, mask, lengths
+
+
+def mask_of_answers(rollouts: Sequence[Rollout]) -> Bool[Tensor, "B T"]:
+    """True at answer tokens, whatever trains."""
+    return pad(rollouts, 0)[1]
+
+
+def spread(answers: Bool[Tensor, "B T"], values: Sequence[Sequence[float]]) -> Float[Tensor, "B T"]:
+    """One number per answer token, where the token stands; 0 elsewhere, and where none is known."""
+    if not all(len(row) for row in values):
+        return torch.zeros(answers.shape)
+    flat = torch.tensor([value for row in values for value in row], dtype=torch.float32)
+    return torch.zeros(answers.shape).masked_scatter(answers, flat)
+
+
+def mini_batches(batch: Batch, variant: Variant, seed: int, step: int) -> list[Batch]:
+    """The batch in as many parts as a pass has optimizer steps, with weights; whole groups each.
+
+    Each part's weighting is made from its own mask. The order of the groups is a draw of the step.
+
+    Args:
+        batch: All answers, with advantages.
+        variant: How many parts, and the weighting.
+        seed: Of the run.
+        step: Of the loop.
+    """
+    count = int(batch.groups.max()) + 1
+    order = torch.arange(count)
+    if variant.mini_batches > 1:
+        order = uniforms(seed, step, SHUFFLE, order).argsort(stable=True)
+    parts = order.tensor_split(min(variant.mini_batches, count))
+    rows = [torch.isin(batch.groups, part).nonzero().squeeze(1) for part in parts]
+    return [_weighted(batch, index, variant, seed, step) for index in rows]
+
+
+def _weighted(
+    batch: Batch, index: Int[Tensor, " rows"], variant: Variant, seed: int, step: int
+) -> Batch:
+    part = batch.rows(index)
+    assert part.advantages is not None, "weights come after advantages"
+    weights = weights_of(
+        variant,
+        part.mask,
+        group_of_row=part.groups,
+        rows=int(part.counted.sum()),
+        max_new_tokens=part.sampling.max_new_tokens,
+    )
+    old = part.sampler_logprobs if part.old_logprobs is None else part.old_logprobs
+    position = torch.arange(part.mask.shape[1])[None]
+    chance = uniforms(seed, step, CHOICE, index[:, None], position)
+    chosen = chosen_tokens(variant, old, part.sampler_entropies, part.advantages, part.mask, chance)
+    return replace(part, weights=weights, chosen=chosen)
+
+
+def with_gradient(batch: Batch, variant: Variant) -> Batch | None:
+    """The rows whose gradient is not exactly 0; None where no row is left.
+
+    A group of advantages that are all 0 has none, unless a divergence or a bonus pulls at it.
+    """
+    assert batch.advantages is not None, "gradients come after advantages"
+    trains = batch.mask.any(dim=1)
+    if not variant.learns_without_signal:
+        moved = (batch.advantages != 0).any(dim=1)
+        trains &= torch.isin(batch.groups, batch.groups[moved])
+    rows = trains.nonzero().squeeze(1)
+    return batch.rows(rows) if len(rows) else None
 
 
 def micro_batches(batch: Batch, tokens_at_once: int) -> Iterator[Batch]:
     """The batch in parts of at most `tokens_at_once` padded tokens, similar lengths together."""
-    order = batch.lengths.argsort(stable=True)
+    for index in micro_rows(batch, tokens_at_once):
+        yield batch.rows(index)
+
+
+def micro_rows(batch: Batch, tokens_at_once: int) -> list[Int[Tensor, " rows"]]:
+    """Which rows each micro-batch holds."""
+    order, parts = batch.lengths.argsort(stable=True), []
     first = 0
     while first < len(order):
         last = first + 1
@@ -116,5 +243,6 @@ def micro_batches(batch: Batch, tokens_at_once: int) -> Iterator[Batch]:
             tokens_at_once
         ):
             last += 1
-        yield batch.rows(order[first:last])
+        parts.append(order[first:last])
         first = last
+    return parts

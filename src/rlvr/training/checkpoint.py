@@ -3,8 +3,9 @@
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -12,6 +13,8 @@ from safetensors.torch import load_file, save_file
 from rlvr.errors import UsageError
 from rlvr.model.tokens import read_json
 from rlvr.model.weights import Model, load_model, save_model
+from rlvr.objective.loss import Controls
+from rlvr.records import Group, Problem, Rollout, Sampling, Score
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,7 +29,7 @@ class Checkpoints:
             raise UsageError(f"checkpoints.every_steps is {self.every_steps}. Use 1 or more.")
 
 
-OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
+OPTIMIZER, STATE, CARRIED = "optimizer.safetensors", "state.json", "carried.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,22 @@ class Progress:
     tokens_seen: int = 0
     wall_s: float = 0.0
     nonfinite_in_a_row: int = 0
+    updates: int = 0
+    """Optimizer steps done: the version of the weights."""
+    drawn: int = 0
+    """Problems drawn from the training stream."""
+    controls: Controls = field(default_factory=Controls)
+    """Coefficients that the variant adapts."""
+
+
+@dataclass(slots=True)
+class Carried:
+    """What a run carries from step to step beside its weights."""
+
+    surplus: list[Group] = field(default_factory=list)
+    """Groups with a signal that were sampled and not needed; the next step begins with them."""
+    pass_rates: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Right answers and all answers so far, by problem; kept where the variant asks for it."""
 
 
 def checkpoint_folder(run: Path, step: int) -> Path:
@@ -45,9 +64,13 @@ def checkpoint_folder(run: Path, step: int) -> Path:
 
 
 def save_checkpoint(
-    run: Path, model: Model, optimizer: torch.optim.Optimizer, progress: Progress
+    run: Path,
+    model: Model,
+    optimizer: torch.optim.Optimizer,
+    progress: Progress,
+    carried: Carried,
 ) -> Path:
-    """Save model, optimizer and progress; the folder appears whole or not at all."""
+    """Save all that a run goes on from; the folder appears whole or not at all."""
     final = checkpoint_folder(run, progress.step)
     beside = final.with_name(f".{final.name}.part")
     shutil.rmtree(beside, ignore_errors=True)
@@ -55,6 +78,7 @@ def save_checkpoint(
     save_model(model, beside)
     save_file(optimizer_tensors(model, optimizer), beside / OPTIMIZER)
     (beside / STATE).write_text(json.dumps(asdict(progress)) + "\n", encoding="utf-8")
+    (beside / CARRIED).write_text(json.dumps(asdict(carried)) + "\n", encoding="ascii")
     for path in (*beside.iterdir(), beside):
         make_durable(path)
     shutil.rmtree(final, ignore_errors=True)
@@ -81,8 +105,8 @@ def optimizer_tensors(model: Model, optimizer: torch.optim.Optimizer) -> dict[st
     return tensors
 
 
-def load_checkpoint(folder: Path) -> tuple[Model, dict[str, torch.Tensor], Progress]:
-    """Model, optimizer tensors and progress of a checkpoint.
+def load_checkpoint(folder: Path) -> tuple[Model, dict[str, torch.Tensor], Progress, Carried]:
+    """Model, optimizer tensors, progress and what was carried, of a checkpoint.
 
     Raises:
         UsageError: The folder is no checkpoint, or a part of it is damaged.
@@ -91,8 +115,11 @@ def load_checkpoint(folder: Path) -> tuple[Model, dict[str, torch.Tensor], Progr
         raise UsageError(f"{folder} is no checkpoint of a run: it has no {STATE}.")
     model = load_model(folder)
     try:
-        progress = Progress(**read_json(folder / STATE))  # type: ignore[arg-type]
-        return model, load_file(folder / OPTIMIZER), progress
+        state = read_json(folder / STATE)
+        controls = Controls(**state.pop("controls", {}))  # type: ignore[arg-type]
+        progress = Progress(**state, controls=controls)  # type: ignore[arg-type]
+        carried = carried_of(json.loads((folder / CARRIED).read_text(encoding="ascii")))
+        return model, load_file(folder / OPTIMIZER), progress, carried
     except (OSError, TypeError, ValueError, Exception) as error:
         if isinstance(error, UsageError):
             raise
@@ -100,6 +127,29 @@ def load_checkpoint(folder: Path) -> tuple[Model, dict[str, torch.Tensor], Progr
             f"the checkpoint {folder} is damaged: {error}. Delete it and resume again: "
             "the one before it is used."
         ) from error
+
+
+def carried_of(saved: dict[str, Any]) -> Carried:
+    """What `save_checkpoint` wrote, as records again."""
+    return Carried(
+        [group_of(group) for group in saved["surplus"]],
+        {name: (right, of) for name, (right, of) in saved["pass_rates"].items()},
+    )
+
+
+def group_of(saved: dict[str, Any]) -> Group:
+    """A group from its fields."""
+    rollouts = []
+    for fields in saved["rollouts"]:
+        sampling = fields["sampling"] | {"banned": tuple(fields["sampling"]["banned"])}
+        read = {
+            "sampling": Sampling(**sampling),
+            "score": Score(**fields["score"]) if fields["score"] else None,
+            "kept": fields["kept"] or (),
+            "sampler_entropies": fields["sampler_entropies"] or (),
+        }
+        rollouts.append(Rollout(**(fields | read)))
+    return Group(Problem(**saved["problem"]), rollouts)
 
 
 def restore_optimizer(

@@ -1,0 +1,106 @@
+"""Metrics: every key of `metrics.jsonl`, declared once."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One key of `metrics.jsonl`."""
+
+    key: str
+    unit: str
+    meaning: str
+    healthy: str = ""
+    """Where it usually lies in a run that learns; empty where nothing general can be said."""
+
+
+METRICS = (
+    Metric("step", "count", "optimizer steps done, this one included"),
+    Metric("time", "Unix seconds", "when the step ended"),
+    Metric("tokens_seen", "tokens", "answer tokens sampled so far"),
+    Metric("wall_s", "seconds", "training so far, evaluation included, summed over resumes"),
+    Metric("reward/mean", "reward", "mean over all sampled answers, before any filter", "rises"),
+    Metric("reward/part/correctness", "reward", "mean of this part, unweighted", "rises"),
+    Metric("reward/part/format", "reward", "mean of this part, unweighted"),
+    Metric("reward/correct", "share", "judged correct, of those that could be judged", "rises"),
+    Metric("reward/within_std", "reward", "standard deviation within a group, mean", "0.2 to 0.5"),
+    Metric("reward/format_only", "share", "right form and a wrong answer", "falls"),
+    Metric("groups/all_wrong", "share", "groups without a correct answer"),
+    Metric("groups/all_right", "share", "groups with correct answers alone"),
+    Metric("groups/mixed", "share", "groups with correct and wrong answers", "0.3 to 0.8"),
+    Metric("groups/zero_std", "share", "groups of equal rewards: no signal", "below 0.5"),
+    Metric("batch/effective", "answers", "answers with a signal that train", "half or more"),
+    Metric("batch/rounds", "count", "rounds of sampling in the step", "3 or fewer"),
+    Metric("batch/carried", "groups", "sampled in the step before and used in this one"),
+    Metric("staleness/mean", "optimizer steps", "between sampling an answer and its use"),
+    Metric("staleness/max", "optimizer steps", "of the oldest answer that trains", "8 or fewer"),
+    Metric("adv/mean", "advantage", "mean over the answers kept", "about 0"),
+    Metric("adv/std", "advantage", "standard deviation over the answers kept"),
+    Metric("adv/min", "advantage", "lowest of the answers kept"),
+    Metric("adv/max", "advantage", "highest of the answers kept"),
+    Metric("adv/abs_max", "advantage", "largest size of the answers kept", "below sqrt(G)"),
+    Metric("length/mean", "tokens", "answer length, the end token included"),
+    Metric("length/p50", "tokens", "median answer length"),
+    Metric("length/p95", "tokens", "length that 95% of the answers do not pass"),
+    Metric("length/max", "tokens", "longest answer"),
+    Metric("length/total", "tokens", "all answers of the step together"),
+    Metric("length/correct", "tokens", "mean length of the correct answers"),
+    Metric("length/wrong", "tokens", "mean length of the wrong answers", "near length/correct"),
+    Metric("length/truncated", "share", "answers that the limit cut", "below 0.05"),
+    Metric("entropy/mean", "nats", "of the whole vocabulary, mean over answer tokens"),
+    Metric("entropy/p90", "nats", "entropy that 90% of the answer tokens do not pass"),
+    Metric("logprob/mean", "nats", "of the sampled tokens", "within 20% of -entropy/mean"),
+    Metric("ratio/mean", "ratio", "policy now to before the update, mean over tokens", "1"),
+    Metric("ratio/min", "ratio", "smallest of a trained token"),
+    Metric("ratio/max", "ratio", "largest of a trained token", "below 10"),
+    Metric("ratio/first", "ratio", "mean in the first mini-batch", "1 within 0.0001"),
+    Metric("ratio/last", "ratio", "mean in the last mini-batch"),
+    Metric("ratio/kl_k1", "nats", "-log ratio, mean"),
+    Metric("ratio/kl_k3", "nats", "ratio - 1 - log ratio, mean", "below 0.02"),
+    Metric("ratio/clip_low", "share", "tokens cut: A < 0, ratio too low", "below 0.02"),
+    Metric("ratio/clip_high", "share", "tokens cut: A > 0, ratio too high", "below 0.02"),
+    Metric("kl_ref/k1", "nats", "policy to reference, k1"),
+    Metric("kl_ref/k2", "nats", "policy to reference, k2"),
+    Metric("kl_ref/k3", "nats", "policy to reference, k3", "below 0.2"),
+    Metric("kl_ref/far", "share", "tokens more than 20 nats away, held there", "0"),
+    Metric("mismatch/kl_k1", "nats", "sampler to learner, k1", "about 0"),
+    Metric("mismatch/kl_k3", "nats", "sampler to learner, k3", "below 0.001"),
+    Metric("mismatch/prob_diff", "probability", "mean gap of the sampled tokens' probabilities"),
+    Metric("mismatch/prob_diff_max", "probability", "largest gap of a sampled token's probability"),
+    Metric("mismatch/mult_error", "ratio", "mean of exp |log ratio|", "below 1.02"),
+    Metric("mismatch/ess", "share", "effective sample size of the importance weights", "above 0.9"),
+    Metric("mismatch/chi2", "variance", "mean squared importance weight, less 1", "about 0"),
+    Metric("mismatch/rho_mean", "ratio", "mean importance weight", "0.99 to 1.01"),
+    Metric("mismatch/pearson", "correlation", "of the two probabilities of each token", "about 1"),
+    Metric("mismatch/dropped", "share", "tokens whose importance weight is 0", "below 0.01"),
+    Metric("mismatch/capped", "share", "tokens whose importance weight was cut", "below 0.01"),
+    Metric(
+        "grad/norm", "L2 norm", "of the gradient before clipping, mean", "within x3 of its median"
+    ),
+    Metric("grad/clipped", "share", "optimizer steps whose gradient was longer than allowed"),
+    Metric("grad/nonfinite", "0 or 1", "the gradient was not finite", "0"),
+    Metric("update/relative", "ratio", "weights' change to the weights", "1e-6 to 1e-4"),
+    Metric("update/changed", "share", "weights whose value changed", "near 1"),
+    Metric("update/kl", "nats", "policy before to after, k3, every 10 steps", "1e-5 to 5e-3"),
+    Metric("control/kl_coefficient", "weight", "of the divergence, as the next step starts"),
+    Metric("control/entropy_coefficient", "weight", "of the entropy bonus in this step"),
+    Metric("control/clip_extra", "ratio", "room added to the upper clip bound"),
+    Metric("lr", "per step", "learning rate as the optimizer used it"),
+    Metric("optim/steps", "count", "optimizer steps on this step's answers"),
+    Metric("optim/skipped", "0 or 1", "the step changed no weight"),
+    Metric("text/repetition", "share", "4-grams of words that occurred before, mean", "below 0.2"),
+    Metric("text/repetition_p95", "share", "what 95% of the answers do not pass", "below 0.5"),
+    Metric("text/answer_found", "share", "a final answer could be read", "over 0.95"),
+    Metric("text/multi_answer", "share", "answers with two or more different boxes", "below 0.05"),
+    Metric("text/think_open", "share", "answers that open a thought"),
+    Metric("text/think_close", "share", "answers that close a thought", "near text/think_open"),
+    Metric("text/think_ok", "share", "answers with one whole thought before the answer"),
+    Metric("verifier/error", "share", "answers that could not be judged", "below 0.001"),
+    Metric("time/rollout", "seconds", "sampling the answers"),
+    Metric("time/reward", "seconds", "grading the answers"),
+    Metric("time/logprob", "seconds", "forward passes of the learner"),
+    Metric("time/update", "seconds", "losses, backward passes and the optimizer"),
+    Metric("time/eval", "seconds", "evaluation, where one was due"),
+    Metric("tokens_per_s", "tokens per second", "sampled, while sampling"),
+    Metric("mem/peak", "bytes", "most memory that the process has held"),
+)
