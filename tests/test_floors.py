@@ -11,7 +11,7 @@ FLOORS = """
 rlvr: __init__
 rlvr: errors records
 rlvr.objective: __init__ advantages surrogates weightings divergence correction selection
-rlvr.objective: slots loss variants
+rlvr.objective: slots loss variants explain
 rlvr.problems: __init__ prompts arithmetic files sources
 rlvr.verify: extract parse equal __init__
 rlvr: rewards

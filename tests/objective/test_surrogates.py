@@ -393,6 +393,7 @@ def test_no_row_of_the_table_contradicts_itself_or_is_doubted() -> None:
         (Variant(level="sequence", clip_low=3e-4, clip_high=4e-4), "long answers weigh more"),
         (Variant(kl="k1", kl_coefficient=0.1), "0 on average"),
         (Variant(surrogate="reinforce", epochs=2), "off-policy"),
+        (Variant(correction="masked", correction_level="answer"), "drops most long answers"),
         (Variant(surrogate="cispo", clip_high=0.01), "caps"),
     ],
 )

@@ -1,8 +1,8 @@
 """`rlvr models`, `rlvr problems`, `rlvr variants`: what there is."""
 
 import sys
+import textwrap
 from collections.abc import Sequence
-from dataclasses import fields
 
 from rlvr.commands.options import Options, write_json
 
@@ -56,29 +56,51 @@ def problems_command(about: str, words: Sequence[str]) -> int:
 
 
 def variants_command(about: str, words: Sequence[str]) -> int:
-    """List the variants, or explain one: every slot, and its source."""
-    from rlvr.objective.slots import Variant
+    """List the variants, or explain one: its formula, every slot, where it is not its paper's."""
+    from rlvr.objective.explain import brief, slots
     from rlvr.objective.variants import VARIANTS, variant
 
     parser = Options("variants", about, "[NAME] [--json]")
     parser.add_argument("name", nargs="?", help="explain this one")
     parser.add_argument("--json", action="store_true", help="one object a line")
     given = parser.parse(words)
-    rows = {given.name: variant(given.name)} if given.name else VARIANTS
-    for name, row in rows.items():
-        slots = {item.name: getattr(row, item.name) for item in fields(Variant)}
-        if given.json:
-            write_json({"name": name, **slots})
-        elif given.name:
-            sys.stdout.write(f"{name}\n")
-            for slot, value in slots.items():
-                shown = "; ".join(value) if isinstance(value, tuple) else value
-                sys.stdout.write(f"  {slot:<18}{shown}\n")
-        else:
-            text = f"{row.advantage}, {row.surrogate} {row.clip_low}/{row.clip_high}, "
-            text += f"{row.weighting} mean, KL {row.kl}, {row.groups} groups; {row.source}"
-            _show(False, name, text)
+    if given.json:
+        rows = {given.name: variant(given.name)} if given.name else VARIANTS
+        for name, row in rows.items():
+            named = {slot: value for slot, value, _ in slots(row)}
+            write_json({"name": name, **named, "source": row.source, "differs": row.differs})
+    elif given.name:
+        explained(given.name)
+    else:
+        columns = "  {:<15}{:<11}{:<31}{:<10}{:<12}{}\n"
+        head = ("", "advantage", "surrogate", "weighting", "KL", "source")
+        sys.stdout.write(columns.format(*head))
+        for name, row in VARIANTS.items():
+            sys.stdout.write(columns.format(name, *brief(row), row.source))
+        sys.stdout.write("\nOne in full, with its formula: rlvr variants dapo\n")
     return 0
+
+
+def explained(name: str) -> None:
+    """Print one variant in full."""
+    from rlvr.config import to_toml
+    from rlvr.objective.explain import formulas, slots
+    from rlvr.objective.variants import variant
+
+    row = variant(name)
+    lines = [f"{name}: {row.source}", ""]
+    lines += [f"  {label:<12}{text}" for label, text in formulas(row)]
+    if row.differs:
+        lines += ["", "  Where it is not the paper's, or the paper leaves it open"]
+        for point in row.differs:
+            first, *rest = textwrap.wrap(point, 88)
+            lines += [f"  - {first}", *(f"    {line}" for line in rest)]
+    lines += ["", "  Slots (* not that of the plain row), each an option --variant.NAME"]
+    for slot, value, differs in slots(row):
+        option = slot.replace("_", "-")
+        shown = to_toml(value).strip('"')
+        lines.append(f"  {'*' if differs else ' '} {option:<24}{shown}")
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _show(as_json: bool, name: str, about: str, **more: object) -> None:

@@ -3,6 +3,7 @@
 import platform
 import shlex
 import signal
+import sys
 from argparse import SUPPRESS
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ from rlvr.config import Config, Setting, read_toml, resolve, settings, to_toml
 from rlvr.errors import UsageError
 from rlvr.loop import train
 from rlvr.model.weights import parameters_of
+from rlvr.objective.explain import slots
+from rlvr.objective.slots import Variant
+from rlvr.objective.variants import variant
 from rlvr.observe.console import Progress, telling_example
 from rlvr.observe.evaluate import Evaluated
 from rlvr.observe.metrics import Values
@@ -88,6 +92,8 @@ def option(setting: Setting) -> tuple[tuple[str], dict[str, object]]:
 def started(values: Mapping[str, object], out: str | None) -> Run:
     """A new run in its folder."""
     config = resolve(values)
+    for doubt in config.doubts():
+        sys.stderr.write(f"rlvr: {doubt}\n")
     return prepare(config, Path(out) if out else free_folder(config))
 
 
@@ -215,14 +221,43 @@ def opening(run: Run) -> list[tuple[str, str]]:
         (
             "each step",
             f"{sampled.problems_per_step} problems x {sampled.group_size} answers = "
-            f"{rows} rollouts, one update",
+            f"{rows} rollouts, {updates(config.variant)}",
         ),
-        ("objective", f"{config.name} ({config.variant.source})"),
+        ("objective", f"{config.name} ({config.variant.source}){changed_slots(config)}"),
         ("run", f"{config.steps} steps, seed {config.seed}, in {run.folder.path}"),
     ]
+    if config.variant.groups == "active":
+        lines.append(("groups", active(config)))
     if run.progress.step:
         lines.append(("resumed", f"after step {run.progress.step}"))
     return lines
+
+
+def updates(row: Variant) -> str:
+    """How often the answers of a step are used."""
+    if row.updates == 1:
+        return "one update"
+    passes = "" if row.epochs == 1 else f"{row.epochs} passes, "
+    return f"{passes}{row.updates} updates"
+
+
+def changed_slots(config: Config) -> str:
+    """The slots that were given another value than the row's."""
+    row = variant(config.name)
+    changed = [
+        f"{slot} {to_toml(value)}".replace('"', "")
+        for slot, value, _ in slots(config.variant)
+        if value != getattr(row, slot)
+    ]
+    return f" with {', '.join(changed)}" if changed else ""
+
+
+def active(config: Config) -> str:
+    """What happens to groups without a signal."""
+    rounds = config.rollouts.rounds
+    if rounds == 1:
+        return "those without a signal are left out (--rollouts.rounds 3 samples others instead)"
+    return f"those without a signal are replaced, in up to {rounds} rounds a step"
 
 
 def result(

@@ -184,7 +184,8 @@ def best_minus_second(rewards: Rewards, scored: Scored, *, eps: float = 1e-6) ->
     Source: arXiv:2503.19595. A tie at the top gets 0.
     """
     known = rewards.masked_fill(~scored, -torch.inf)
-    best, second = known.topk(2, dim=1).values.split(1, dim=1)
+    ordered = known.sort(dim=1, descending=True).values
+    best, second = ordered[:, :1], ordered[:, 1:2] if ordered.shape[1] > 1 else ordered
     lead = torch.where(second.isfinite(), best - second, 0.0)
     away = centred(rewards, scored)
     freedom = (scored.sum(dim=1, keepdim=True) - 1).clamp(min=1)

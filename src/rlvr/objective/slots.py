@@ -228,6 +228,11 @@ def doubts(row: Variant) -> list[str]:
             f"variant.level sequence with variant.weighting {row.weighting} counts an answer's "
             "one ratio once per token, so long answers weigh more; GSPO uses sequence"
         )
+    if row.correction in ("masked", "band", "keep_band") and row.correction_level == "answer":
+        found.append(
+            f"variant.correction {row.correction} of an answer's product drops most long answers: "
+            "0.01 nats a token make a factor of e^10 over 1,000; use level sequence or token"
+        )
     if row.surrogate == "cispo" and row.clip_high < WIDE:
         found.append(f"variant.clip_high {row.clip_high} caps cispo's weight at 1 and a bit")
     if row.kl == "k1" and row.kl_coefficient > 0:
