@@ -1,0 +1,143 @@
+"""What each lesson asks, which recipes it runs, and what the runs showed."""
+
+from dataclasses import dataclass
+
+OPENING = """# Lessons
+
+What every chapter on GRPO warns of, run on the built-in model in a minute or two each: a recipe in
+`recipes/lessons`, three seeds, and what came out, also where it is not what a textbook expects.
+
+All of it again, in under two hours on 2 cores, resumable run by run:
+
+```sh
+.venv/bin/python benchmarks/lessons.py
+```
+
+One arm alone: `rlvr train recipes/lessons/kl-0.5.toml --seed 0`. Each is 100 steps (200 where the
+name says so) of 16 problems x 8 answers, variant `olmo3` unless the recipe says otherwise, learning
+rate 3e-4 falling to 0. Accuracy is of 500 held-out problems at the last step, in percent. Other
+numbers are means over the last ten steps. Each cell is the mean of seeds 0, 1 and 2, and in
+brackets the lowest and the highest; bands in the plots run from the lowest to the highest.
+Machine: 2 cores of an AMD EPYC (Zen 5), {machine}, other small work beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """One warning of the textbook, as runs."""
+
+    slug: str
+    title: str
+    asks: str
+    arms: tuple[tuple[str, str], ...]
+    """Label and recipe."""
+    shows: tuple[str, ...]
+    """Metrics in the table; the first is plotted too."""
+    shown: str
+    """What the runs showed."""
+
+
+PLAIN = ("plain", "plain")
+
+LESSONS = (
+    Lesson(
+        "thinking-banned",
+        "Without thoughts there is nothing to learn",
+        "A control: the token that opens a thought is never sampled, in training and evaluation.",
+        (PLAIN, ("no thoughts", "thinking-banned")),
+        ("text/think_ok", "reward/mean", "length/mean"),
+        "",
+    ),
+    Lesson(
+        "random-reward",
+        "A random reward teaches nothing",
+        "A control: each answer's reward is a coin toss, so every group has a signal, all noise.",
+        (PLAIN, ("coin toss", "random-reward")),
+        ("text/think_ok", "reward/mean", "entropy/mean"),
+        "",
+    ),
+    Lesson(
+        "format-alone",
+        "Form alone is Goodhart's law",
+        "Only the form is rewarded (0.5 for one whole thought before the answer), right or wrong.",
+        (PLAIN, ("form alone", "format-alone")),
+        ("reward/mean", "text/think_ok", "length/mean"),
+        "",
+    ),
+    Lesson(
+        "format-gates",
+        "Form beside correctness: added, only if correct, first",
+        "The three gates: `c + 0.5 f`, `c (1 + 0.5 f)`, and nothing without form (`0.1 + 0.9 c`).",
+        (
+            PLAIN,
+            ("added", "format-added"),
+            ("only if correct", "format-if-correct"),
+            ("first", "format-first"),
+        ),
+        ("text/think_ok", "length/mean"),
+        "",
+    ),
+    Lesson(
+        "learning-rate",
+        "Ten times the learning rate",
+        "3e-3 in place of 3e-4.",
+        (PLAIN, ("ten times", "lr-times-10")),
+        ("reward/mean", "entropy/mean", "groups/zero_std"),
+        "",
+    ),
+    Lesson(
+        "clipping",
+        "Four updates per batch, without and with clipping",
+        "Each step's answers are used four times, so that ratios leave 1.",
+        (
+            ("one update", "plain"),
+            ("four, unclipped", "updates-4-unclipped"),
+            ("four, clip 0.2/0.272", "updates-4-clipped"),
+            ("four, clip 0.05", "updates-4-tight"),
+        ),
+        ("ratio/max", "entropy/mean"),
+        "",
+    ),
+    Lesson(
+        "kl",
+        "A divergence from the reference holds back",
+        "k3 in the loss with coefficients 0, 0.05 and 0.5.",
+        (("0", "plain"), ("0.05", "kl-0.05"), ("0.5", "kl-0.5")),
+        ("text/think_ok", "kl_ref/k3", "entropy/mean"),
+        "",
+    ),
+    Lesson(
+        "zscore",
+        "Z-score against centred advantages",
+        "Dividing by the group's standard deviation makes easy and hard problems weigh more.",
+        (("centred", "plain"), ("zscore", "zscore")),
+        ("text/think_ok", "entropy/mean"),
+        "",
+    ),
+    Lesson(
+        "schedule",
+        "A constant learning rate drifts late, or does it?",
+        "The learning rate falls to 0 or stays, over 200 steps.",
+        (("falls to 0", "lr-linear-200"), ("stays", "lr-constant-200")),
+        ("groups/zero_std", "entropy/mean"),
+        "",
+    ),
+    Lesson(
+        "kl-gradient",
+        "The divergence of the book's script, and the right one",
+        "Variant `book_ch7_kl` (two updates per batch, the whole answer as one action). The script "
+        "takes the answer's summed log-ratio itself as the loss (k1), whose gradient is 0 on "
+        "average and pushes every sampled token down once the policy has moved; half its square "
+        "(k2) has the gradient of the divergence.",
+        (("k1, as the script", "kl-script"), ("k2, right", "kl-right")),
+        ("entropy/mean", "kl_ref/k3"),
+        "",
+    ),
+    Lesson(
+        "pass-at-k",
+        "Elicited, not taught: pass@k of the base beside pass@1 after",
+        "16 sampled answers to each of the 1,000 held-out problems, before and after `plain`.",
+        (),
+        (),
+        "",
+    ),
+)
