@@ -11,6 +11,7 @@ from rlvr.config import Config, read_toml, resolve
 from rlvr.errors import UsageError
 from rlvr.groups import gather
 from rlvr.loop import train
+from rlvr.objective.variants import VARIANTS
 from rlvr.observe.evaluate import Evaluated
 from rlvr.observe.metrics import Values
 from rlvr.observe.runlog import read_lines
@@ -253,6 +254,49 @@ def test_many_updates_per_batch_move_ratios_and_clip(tmp_path: Path) -> None:
     assert (last["ratio/clip_low"] or 0) + (last["ratio/clip_high"] or 0) > 0
     assert run.progress.updates == sum(int(line["optim/steps"] or 0) for line in lines)
     del run
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_every_variant_trains_and_moves_the_weights(tmp_path: Path, name: str) -> None:
+    """With a divergence where it can have one."""
+    coefficient = {"variant__kl_coefficient": 0.01} if VARIANTS[name].kl != "none" else {}
+    run, lines = ran(settings(variant=name, steps=2, **coefficient), tmp_path / "run")
+    assert any(line["optim/steps"] for line in lines)
+    assert all(line["grad/nonfinite"] == 0 for line in lines)
+    assert any((line.get("update/relative") or 0) > 0 for line in lines)
+    assert ("kl_ref/k3" in lines[0]) == bool(coefficient)
+    del run
+
+
+@pytest.mark.parametrize(
+    "slot",
+    [
+        {"surrogate": "importance"}, {"surrogate": "gmpo"}, {"surrogate": "vespo"},
+        {"surrogate": "dcpo"}, {"surrogate": "tv_ratio"}, {"advantage": "pass_at_k"},
+        {"advantage": "opo"}, {"advantage": "beta"}, {"advantage": "leave_one_out"},
+        {"tokens": "top_entropy"}, {"tokens": "clip_cov"}, {"tokens": "kl_cov"},
+        {"entropy": "bonus", "entropy_coefficient": 0.01}, {"entropy": "adaptive"},
+        {"entropy": "adaptive_clip"}, {"weighting": "delta_l"}, {"overlong": "mask"},
+        {"level": "sequence_token", "weighting": "sequence"},
+        {"kl": "k3_plus", "kl_coefficient": 0.01, "kl_target": 0.01},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_every_slot_trains_with_two_updates(tmp_path: Path, slot: dict[str, object]) -> None:
+    named = {f"variant__{name}": value for name, value in slot.items()}
+    _, lines = ran(settings(steps=2, variant__epochs=2, **named), tmp_path / "run")
+    assert any(line["optim/steps"] for line in lines)
+    assert all(line["grad/nonfinite"] == 0 for line in lines)
+
+
+def test_a_coefficient_adapts_to_the_divergence_that_was_measured(tmp_path: Path) -> None:
+    config = settings(
+        steps=3, variant__kl="k3", variant__kl_coefficient=0.1, variant__kl_target=1e-6,
+        variant__epochs=2,
+    )  # fmt: skip
+    _, lines = ran(config, tmp_path / "run")
+    found = [line["control/kl_coefficient"] for line in lines]
+    assert found == pytest.approx([0.1 * 1.02**n for n in (1, 2, 3)])
 
 
 def test_more_mini_batches_than_problems_are_refused() -> None:

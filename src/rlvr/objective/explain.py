@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from rlvr.objective.slots import Variant
+from rlvr.objective.variants import VARIANTS
 
 ADVANTAGES = {
     "raw": "reward",
@@ -170,3 +171,48 @@ def slots(row: Variant) -> Iterator[tuple[str, object, bool]]:
         if item.name not in ("source", "differs"):
             value = getattr(row, item.name)
             yield item.name, value, value != getattr(plain, item.name)
+
+
+PAGE = """# Objectives
+
+Every variant: what it computes, from which paper, and where it is not the paper's. This page is
+made from the table in `src/rlvr/objective/variants.py`; `rlvr variants NAME` prints one of them
+with all its slots, and each slot is an option: `rlvr train --variant dapo --variant.clip-high 0.3`.
+
+`p`, `p_old`, `q` and `p_ref` are the probabilities of a sampled token: of the policy now, of the
+policy at the start of the update, as the sampler recorded it, and of the frozen reference. `[x]`
+stands for a constant. Numbers behind every formula are in `tests/objective/test_oracles.py`. Loss
+and gradient of the rows that TRL has too are held to `trl` 1.16 within 1e-6, on the same logits,
+rewards and masks: `tests/objective/test_peers.py`.
+
+| | advantage | surrogate | weighting | KL | source |
+| --- | --- | --- | --- | --- | --- |
+{rows}
+
+## Where ours and TRL's settings differ
+
+- TRL's `epsilon_high` of `cispo` is the cap itself; ours is how far the cap lies above 1.
+- TRL's `bnpo` is the token mean of each micro-batch, so it depends on the micro-batch. Not here.
+- TRL's sequence means divide by the answers of a micro-batch and average over micro-batches: the
+  same number where all hold as many. Ours are made from the whole optimizer step.
+- TRL's adaptive entropy bonus applies the coefficient of the step before; ours the step's own.
+- Answers masked for their length leave our group means; they stay in TRL's.
+"""
+
+
+def page() -> str:
+    """All variants as the text of docs/objectives.md."""
+    rows = [
+        f"| [`{name}`](#{name}) | {' | '.join(brief(row))} | {row.source} |"
+        for name, row in VARIANTS.items()
+    ]
+    text = [PAGE.format(rows="\n".join(rows))]
+    for name, row in VARIANTS.items():
+        text += [f"## {name}", "", row.source, "", "```"]
+        text += [f"{label:<12}{line}".rstrip() for label, line in formulas(row)]
+        text += [
+            "```",
+            *(["", *(f"- {point}" for point in row.differs)] if row.differs else []),
+            "",
+        ]
+    return "\n".join(text).rstrip() + "\n"

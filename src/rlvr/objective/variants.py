@@ -102,7 +102,10 @@ VARIANTS = {
         weighting="sum",
         kl="reward",
         source="RLOO, arXiv:2402.14740, eq. 8",
-        differs=("the divergence has weight 0 unless variant.kl_coefficient is given",),
+        differs=(
+            "the divergence has weight 0 unless variant.kl_coefficient is given; the paper's 0.03 "
+            "(appendix C) is for learnt rewards",
+        ),
     ),
     "reinforce_pp": Variant(
         advantage="whitened",
@@ -129,11 +132,15 @@ VARIANTS = {
         reference_every_steps=200,
         groups="active",
         source="ProRL, arXiv:2505.24864, section 3",
-        differs=("the paper resets the reference by hand, when validation stalls",),
+        differs=(
+            "the paper resets reference and optimizer by hand, when validation stalls",
+            "the paper prints neither estimator nor coefficient: k3 and 0.0001 here",
+        ),
     ),
     "maxrl": Variant(
         advantage="maxrl",
         source="MaxRL, arXiv:2602.02710",
+        differs=("clip 0.2 and the token mean are those of the authors' code, not of the paper",),
     ),
     "gdpo": Variant(
         advantage="gdpo",
@@ -141,6 +148,8 @@ VARIANTS = {
         differs=(
             "the parts of the reward are compared ungated; with one part it is zscore, normalised "
             "once more over the batch",
+            "clip 0.2, token mean and no divergence are verl's example, not the paper's text",
+            "normalised over answers as in the paper; verl whitens over tokens",
         ),
     ),
     "dppo": Variant(
@@ -149,6 +158,9 @@ VARIANTS = {
         clip_low=0.2,
         clip_high=0.2,
         source="DPPO, arXiv:2602.04879, the total-variation form",
+        differs=(
+            "advantage and weighting are not settled by the paper's text: GRPO's, and tokens",
+        ),
     ),
     "book_ch6": Variant(
         advantage="zscore",

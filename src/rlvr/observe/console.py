@@ -29,8 +29,8 @@ COLUMNS = (
 """Heading and width of each column, 77 characters together."""
 LEGEND = (
     "greedy, sampled: held-out accuracy. thinks: answers that open a thought. signal: groups whose "
-    "rewards differ, the only ones that teach. The loss is not shown: an answer trains once, by "
-    "the policy that sampled it, and then the loss is near 0 whatever is learnt."
+    "rewards differ, the only ones that teach. The loss is not shown: on answers of the policy's "
+    "own it is near 0 whatever is learnt."
 )
 ROWS_SHOWN = 12
 PLAIN_EVERY_STEPS = 5
