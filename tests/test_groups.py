@@ -90,10 +90,10 @@ def test_rounds_go_on_until_enough_groups_have_a_signal_and_no_further(tmp_path:
     found = gather(run, 1, no_timing)
     assert found.rounds > 1
     assert len(found.trained) == 4
-    assert groups_with_signal(found.trained) == found.trained
+    assert groups_with_signal(found.trained, run.config.variant) == found.trained
     assert len(found.sampled) == 4 * found.rounds
     assert run.progress.drawn == 4 * found.rounds
-    with_signal = groups_with_signal(found.sampled)
+    with_signal = groups_with_signal(found.sampled, run.config.variant)
     assert found.trained + run.carried.surplus == with_signal
     few = prepare(settings(variant="dapo", rollouts__rounds=1), tmp_path / "few")
     assert gather(few, 1, no_timing).rounds == 1

@@ -51,7 +51,7 @@ def gather(run: Run, step: int, timing: Timing) -> Gathered:
             groups = [score_group(group, run.config.reward, variant) for group in groups]
         found.rounds += 1
         found.sampled += groups
-        found.trained += groups if variant.groups == "all" else groups_with_signal(groups)
+        found.trained += groups if variant.groups == "all" else groups_with_signal(groups, variant)
         remember(run, groups)
     found.trained, run.carried.surplus = found.trained[:wanted], found.trained[wanted:]
     return found

@@ -35,7 +35,13 @@ from rlvr.observe.metrics import rollout_metrics, row, update_metrics
 from rlvr.records import Group, Problem, Rollout, Sampling, Score
 from rlvr.rewards import Reward, reward
 from rlvr.rollout.engine import Draws, rollouts
-from rlvr.training.batching import make_batch, mini_batches, outcomes_of, rewards_of
+from rlvr.training.batching import (
+    groups_with_signal,
+    make_batch,
+    mini_batches,
+    outcomes_of,
+    rewards_of,
+)
 from rlvr.training.optimiser import Optimiser
 from rlvr.training.update import Learner, Update, optimise
 
@@ -391,6 +397,13 @@ def test_a_reference_80_nats_away_moves_the_policy_by_a_finite_step(
     assert (update_metrics(result)["kl_ref/far"] or 0) > 0
 
 
+def test_the_signal_of_a_group_is_that_of_the_answers_that_count() -> None:
+    """A group that differs only by answers cut for their length teaches nothing under `mask`."""
+    group = Group(PROBLEMS[0], [rollout(1.0), rollout(1.0), rollout(0.0, "length")])
+    assert groups_with_signal([group], Variant()) == [group]
+    assert groups_with_signal([group], Variant(overlong="mask")) == []
+
+
 def test_a_divergence_in_the_reward_is_in_the_reward_alone(model: Model) -> None:
     """BC-44: counted once; coefficient 0 equals no divergence."""
     lp = torch.tensor([[-1.0, -2.0]], requires_grad=True)
@@ -412,6 +425,18 @@ def test_a_divergence_in_the_reward_is_in_the_reward_alone(model: Model) -> None
     assert not torch.allclose(shifted, unshifted, atol=1e-3)
     none = updated(learner_of(load_model(model.folder), Variant()), groups).row_advantages
     assert torch.equal(unshifted, none)
+
+
+@pytest.mark.parametrize("mini_batches", [1, 2])
+def test_the_first_ratio_is_1_also_where_a_divergence_was_scored_before(
+    model: Model, mini_batches: int
+) -> None:
+    """BC-21: the start of the update is made in the very micro-batches that train."""
+    row = replace(variant("reinforce_pp"), kl_coefficient=0.1, mini_batches=mini_batches)
+    learner = learner_of(model, row)
+    learner.reference = load_model(model.folder).decoder.weights(torch.float32)
+    first = updated(learner, sampled(model)).seen[0]
+    assert torch.equal(first.logprobs, first.old_logprobs)
 
 
 def test_a_divergence_in_the_reward_is_taken_off_before_the_baseline(model: Model) -> None:

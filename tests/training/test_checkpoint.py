@@ -87,6 +87,14 @@ def test_a_checkpoint_holds_safetensors_and_json_only(model: Model, tmp_path: Pa
     assert not list(saved.parent.glob(".*"))
 
 
+def test_a_checkpoint_of_an_older_version_is_refused_in_words(model: Model, tmp_path: Path) -> None:
+    optimizer = make_optimizer(model.decoder, Optimiser())
+    saved = save_checkpoint(tmp_path, model, optimizer, Progress(step=1), Carried())
+    (saved / "state.json").write_text('{"step": 1, "tokens_seen": 9, "wall_s": 1.0}')
+    with pytest.raises(UsageError, match="older version"):
+        load_checkpoint(saved)
+
+
 def test_a_damaged_checkpoint_is_refused_in_words(model: Model, tmp_path: Path) -> None:
     optimizer = make_optimizer(model.decoder, Optimiser())
     saved = save_checkpoint(tmp_path, model, optimizer, Progress(step=1), Carried())

@@ -89,7 +89,7 @@ def gradient_of_the_step(
 def update(learner: Learner, groups: Sequence[Group], step: int = 1, lr: float = 0.0) -> Update:
     """All optimizer steps on some groups, chosen as the variant says."""
     row = learner.variant
-    kept = list(groups) if row.groups == "all" else groups_with_signal(groups)
+    kept = list(groups) if row.groups == "all" else groups_with_signal(groups, row)
     batch = make_batch(kept, row, pad_id=0, weights_version=0) if kept else None
     seen = outcomes_of(kept, {}, row) if kept else None
     controls = Controls.of(row)
@@ -185,7 +185,7 @@ def test_the_order_of_the_groups_changes_no_gradient(decoder: Decoder, groups: l
 def whole_batch(groups: Sequence[Group], row: Variant | None = None, pad_id: int = 0) -> Batch:
     """All answers with a signal, each with some advantage, in one mini-batch with weights."""
     row = row or variant("olmo3")
-    batch = make_batch(groups_with_signal(groups), row, pad_id, weights_version=0)
+    batch = make_batch(groups_with_signal(groups, row), row, pad_id, weights_version=0)
     advantages = torch.linspace(-1, 1, len(batch.lengths))[:, None]
     return mini_batches(replace(batch, advantages=advantages), row, seed=0, step=1)[0]
 

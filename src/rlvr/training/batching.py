@@ -70,15 +70,13 @@ def rewards_of(groups: Sequence[Group]) -> tuple[Float[Tensor, "P G"], Bool[Tens
     return rewards, torch.tensor([[value is not None for value in row] for row in values])
 
 
-def groups_with_signal(groups: Sequence[Group]) -> list[Group]:
-    """Those whose rewards differ; by the rewards, as all their advantages would be 0 otherwise."""
+def groups_with_signal(groups: Sequence[Group], variant: Variant) -> list[Group]:
+    """Those whose rewards differ, of the answers that count; the others' advantages are all 0."""
     if not groups:
         return []
-    return [
-        group
-        for group, keep in zip(groups, mixed(*rewards_of(groups)).tolist(), strict=True)
-        if keep
-    ]
+    seen = outcomes_of(groups, {}, variant)
+    signal = mixed(seen.rewards, seen.scored).tolist()
+    return [group for group, keep in zip(groups, signal, strict=True) if keep]
 
 
 def outcomes_of(

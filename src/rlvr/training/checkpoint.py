@@ -116,6 +116,11 @@ def load_checkpoint(folder: Path) -> tuple[Model, dict[str, torch.Tensor], Progr
     model = load_model(folder)
     try:
         state = read_json(folder / STATE)
+        if "drawn" not in state:
+            raise UsageError(
+                f"{folder} was saved by an older version, which did not write all that a run goes "
+                f"on from. Start a new run from its weights: rlvr train --model {folder}"
+            )
         controls = Controls(**state.pop("controls", {}))  # type: ignore[arg-type]
         progress = Progress(**state, controls=controls)  # type: ignore[arg-type]
         carried = carried_of(json.loads((folder / CARRIED).read_text(encoding="ascii")))

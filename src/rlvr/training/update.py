@@ -113,10 +113,14 @@ class Learner:
 
     @torch.no_grad()
     def score(self, batch: Batch, *, old: bool) -> Batch:
-        """The batch with log-probabilities of the reference, and with `old` of the policy now."""
+        """The batch with log-probabilities of the reference, and with `old` of the policy now.
+
+        What the batch has already is not made again.
+        """
         shape = batch.mask.shape
+        missing = self.reference is not None and batch.ref_logprobs is None
         old_logprobs = torch.zeros(shape) if old else None
-        ref_logprobs = torch.zeros(shape) if self.reference is not None else None
+        ref_logprobs = torch.zeros(shape) if missing else None
         if old_logprobs is None and ref_logprobs is None:
             return batch
         for rows in micro_rows(batch, self.settings.tokens_at_once):
@@ -129,7 +133,8 @@ class Learner:
                     self.reference, part.tokens, part.mask, part.sampling, kept=part.kept
                 )
                 ref_logprobs[rows, :width] = found
-        return replace(batch, old_logprobs=old_logprobs, ref_logprobs=ref_logprobs)
+        known = batch.ref_logprobs if ref_logprobs is None else ref_logprobs
+        return replace(batch, old_logprobs=old_logprobs, ref_logprobs=known)
 
 
 def optimise(
@@ -215,6 +220,7 @@ def with_advantages(
             coefficient=controls.kl_coefficient,
         )
         outcomes = replace(outcomes, penalties=by_answer(cost, batch, outcomes))
+        batch = replace(batch, old_logprobs=None)  # made again in the micro-batches that train
     found = advantages_of(row, outcomes).flatten(0, 1)  # (P*G, 1 or answer tokens)
     if found.shape[1] == 1 and batch.mask.shape[1] != 1:
         return replace(batch, advantages=found)
@@ -239,9 +245,6 @@ def starting_logprobs(learner: Learner, steps: list[Batch]) -> list[Batch]:
 
     The first mini-batch needs no pass of its own: its first forward pass is the start.
     """
-    known = steps[0].old_logprobs is not None
-    if known:
-        return steps
     return [learner.score(part, old=number > 0) for number, part in enumerate(steps)]
 
 
