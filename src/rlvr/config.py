@@ -183,6 +183,8 @@ def check(setting: Setting, value: object) -> object:
         except (ValueError, TypeError):
             continue
     choices = get_args(setting.kind) if get_origin(setting.kind) is Literal else ()
+    if choices and isinstance(value, str):
+        raise unknown_name(setting.path, value, choices)
     names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
     takes = f"one of {', '.join(choices)}" if choices else names.get(kinds[0], "another value")
     raise UsageError(

@@ -1,7 +1,8 @@
 """What can be wrong with what a user gave us, and the nearest name to an unknown one."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
+from itertools import takewhile
 
 
 class UsageError(ValueError):
@@ -16,8 +17,17 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
 
     >>> print(unknown_name("variant", "dappo", ["dapo", "grpo"]))
     unknown variant 'dappo'. Did you mean 'dapo'? Known: dapo, grpo.
+    >>> "'dapo'?" in str(unknown_name("variant", "dappo", ["dppo", "dapo"]))
+    True
     """
     names = sorted(known)
-    nearest = get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
+    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    nearest = max(near, key=lambda other: _closeness(name, other), default=None)
+    hint = f" Did you mean '{nearest}'?" if nearest else ""
     return UsageError(f"unknown {kind} '{name}'.{hint} Known: {', '.join(names)}.")
+
+
+def _closeness(name: str, other: str) -> tuple[float, int]:
+    """How alike two names are; of equally alike ones, that which begins the same is meant."""
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(name, other, strict=False))
+    return SequenceMatcher(None, other, name).ratio(), len(list(same))
