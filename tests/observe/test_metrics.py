@@ -15,6 +15,7 @@ from rlvr.observe.keys import METRICS
 from rlvr.observe.metrics import (
     advantage_metrics,
     boxes,
+    cancelled,
     cut_metrics,
     divergences,
     group_metrics,
@@ -322,3 +323,14 @@ def test_every_metric_is_declared_once() -> None:
     keys = [metric.key for metric in METRICS]
     assert len(keys) == len(set(keys))
     assert all(metric.unit and metric.meaning for metric in METRICS)
+
+
+def test_parts_that_cancel_in_the_sum_are_named() -> None:
+    """BC-35: no signal in the reward, though its parts differ."""
+    answers = [
+        rollout(text="a", length=3, value=1.0, parts={"correctness": 1.0, "format": 0.0}),
+        rollout(text="b", length=3, value=1.0, parts={"correctness": 0.0, "format": 1.0}),
+    ]
+    assert cancelled(group(answers))
+    assert rollout_metrics([group(answers)])["groups/cancelled"] == 1.0
+    assert not cancelled(group([right(), right()]))

@@ -29,6 +29,7 @@ METRICS = (
     Metric("groups/all_right", "share", "groups with correct answers alone"),
     Metric("groups/mixed", "share", "groups with correct and wrong answers", "0.3 to 0.8"),
     Metric("groups/zero_std", "share", "groups of equal rewards: no signal", "below 0.5"),
+    Metric("groups/cancelled", "share", "groups whose parts differ and add up to the same", "0"),
     Metric("batch/effective", "answers", "answers with a signal that train", "half or more"),
     Metric("batch/rounds", "count", "rounds of sampling in the step", "3 or fewer"),
     Metric("batch/carried", "groups", "sampled in the step before and used in this one"),

@@ -64,8 +64,18 @@ def rollout_metrics(groups: Sequence[Group]) -> Values:
         | length_metrics(rollouts)
         | token_metrics(rollouts)
         | text_metrics([rollout.text for rollout in rollouts])
-        | {"text/answer_found": _mean([score.answer is not None for score in scores])}
+        | {
+            "text/answer_found": _mean([score.answer is not None for score in scores]),
+            "groups/cancelled": _mean([cancelled(group) for group in groups]),
+        }
     )
+
+
+def cancelled(group: Group) -> bool:
+    """Whether the parts of the rewards differ within a group and yet add up to the same."""
+    known = [s for s in map(_score, group.rollouts) if s.value is not None]
+    parts = {tuple(sorted(score.parts.items())) for score in known}
+    return len(parts) > 1 and len({score.value for score in known}) == 1
 
 
 def _score(rollout: Rollout) -> Score:
