@@ -91,7 +91,7 @@ VARIANTS = {
         keep_sampling_mask=True,
         source="DeepSeek-V3.2, arXiv:2512.02556, section 3.1",
         differs=(
-            "the divergence has weight 0, the paper's for mathematics: kl_coefficient gives another",
+            "the divergence has weight 0, as the paper for mathematics: kl_coefficient is 0",
             "the paper takes the group's mean off and divides by nothing",
             "the paper prints neither the clip bound (0.2 here) nor the mask's (0.5 here)",
             "no experts, so no routing to keep",
