@@ -14,14 +14,14 @@ MUTATIONS = [
     # (file, what stands there, the fault, the test that must notice)
     (
         "objective/surrogates.py",
-        "return -torch.minimum(",
-        "return -torch.maximum(",
+        "gain = torch.minimum(",
+        "gain = torch.maximum(",
         "tests/objective/test_surrogates.py::test_clipping_stops_only_moves_that_went_far_enough",
     ),
     (
         "objective/surrogates.py",
-        "return -torch.minimum(",
-        "return torch.minimum(",
+        "    return -gain * mask",
+        "    return gain * mask",
         "tests/training/test_step.py::test_the_gradient_of_a_step_agrees_with_the_twin_on_one_page",
     ),
     (
@@ -45,8 +45,8 @@ MUTATIONS = [
     ),
     (
         "model/logprobs.py",
-        "logits_of(weights, hidden) / sampling.temperature",
-        "logits_of(weights, hidden)",
+        "sampling.banned) / sampling.temperature",
+        "sampling.banned)",
         "tests/rollout/test_engine.py::test_recorded_logprobs_are_those_the_learner_finds",
     ),
     (
@@ -62,9 +62,9 @@ MUTATIONS = [
         "tests/model/test_decoder.py::test_a_left_padded_prompt_reads_as_it_does_alone",
     ),
     (
-        "training/batching.py",
-        "self.weights[index, :width]",
-        "self.weights[index, :width] / self.weights[index, :width].sum()",
+        "training/update.py",
+        "bonus) * part.weights).sum()",
+        "bonus) * part.weights / part.weights.sum()).sum()",
         "tests/training/test_step.py::test_any_micro_batch_size_gives_the_same_gradient",
     ),
     (
@@ -84,6 +84,50 @@ MUTATIONS = [
         "map(str, sorted(self.operands))",
         "map(str, self.operands)",
         "tests/problems/test_arithmetic.py::test_all_forms_of_a_question_fall_on_the_same_side",
+    ),
+    (
+        "objective/advantages.py",
+        "(_deviation(rewards, scored, 1) + eps)",
+        "(_deviation(centred(rewards, scored), scored, 1) + eps)",
+        "tests/objective/test_surrogates.py::"
+        "test_two_groups_of_different_spread_get_the_scale_that_the_name_says",
+    ),
+    (
+        "objective/loss.py",
+        "cap=1 + row.clip_high",
+        "cap=row.clip_high",
+        "tests/objective/test_oracles.py::test_oracle[loss_cispo_1_plus_eps_high-float64]",
+    ),
+    (
+        "objective/loss.py",
+        "kl_loss(row.kl, *logprobs",
+        'kl_loss("k1", *logprobs',
+        "tests/objective/test_oracles.py::test_oracle[loss_kl_k3-float64]",
+    ),
+    (
+        "objective/correction.py",
+        "return (advantages >= 0) | (away <= farthest)",
+        "return (advantages <= 0) | (away <= farthest)",
+        "tests/objective/test_oracles.py::test_oracle[opsm_drops-float64]",
+    ),
+    (
+        "training/update.py",
+        "at_start = logprobs.detach() if part.old_logprobs is None else part.old_logprobs",
+        "at_start = logprobs.detach()",
+        "tests/test_groups.py::test_many_updates_per_batch_move_ratios_and_clip",
+    ),
+    (
+        "groups.py",
+        "found.trained[:wanted], found.trained[wanted:]",
+        "found.trained[:wanted], []",
+        "tests/test_groups.py::"
+        "test_surplus_groups_are_used_first_in_the_next_step_and_count_as_stale",
+    ),
+    (
+        "run.py",
+        "reference = frozen(start.decoder.weights(",
+        "reference = (start.decoder.weights(",
+        "tests/test_groups.py::test_the_reference_is_a_frozen_copy_of_the_policy_that_started",
     ),
 ]
 
