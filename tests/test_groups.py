@@ -304,3 +304,9 @@ def test_more_mini_batches_than_problems_are_refused() -> None:
         settings(variant__mini_batches=5)
     config = settings()
     assert replace(config.variant, mini_batches=4).updates == 4
+
+
+def test_rounds_that_nothing_asks_for_are_said() -> None:
+    assert any("replaces none" in doubt for doubt in settings(
+        variant="grpo", rollouts__rounds=3).doubts())  # fmt: skip
+    assert settings(variant="dapo", rollouts__rounds=3).doubts() == []

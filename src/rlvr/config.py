@@ -81,6 +81,11 @@ class Config:
     def doubts(self) -> list[str]:
         """What works and is most likely not meant, in words."""
         found = doubts(self.variant)
+        if self.rollouts.rounds > 1 and self.variant.groups != "active":
+            found.append(
+                f"rollouts.rounds is {self.rollouts.rounds}, but variant.groups "
+                f"{self.variant.groups} replaces none: one round is sampled"
+            )
         gdpo = self.variant.advantage == "gdpo"
         if gdpo and self.reward.format > 0 and self.reward.format_gate != "additive":
             found.append(

@@ -395,6 +395,12 @@ def test_no_row_of_the_table_contradicts_itself_or_is_doubted() -> None:
         (Variant(surrogate="reinforce", epochs=2), "off-policy"),
         (Variant(correction="masked", correction_level="answer"), "drops most long answers"),
         (Variant(surrogate="cispo", clip_high=0.01), "caps"),
+        (Variant(surrogate="sapo", clip_high=0.3), "clip_high has no part in it"),
+        (Variant(surrogate="cispo", clip_low=0.3), "clip_low has no part in it"),
+        (Variant(importance_cap=3.0), "correction is none"),
+        (Variant(pass_k=4), "pass_k has no part in it"),
+        (Variant(entropy_target=0.3), "entropy is none"),
+        (Variant(kl_whole_answer=True), "kl is none"),
     ],
 )
 def test_what_is_most_likely_not_meant_is_said(row: Variant, says: str) -> None:

@@ -211,7 +211,7 @@ def _mixed_levels(row: Variant) -> Iterator[str]:
 
 def doubts(row: Variant) -> list[str]:
     """What works and is most likely not meant, in words; shown before a run starts."""
-    found = []
+    found = [f"variant.{name} has no part in it: {why}" for name, why in _unused(row)]
     clipping = row.surrogate == "clip"
     if clipping and row.level.startswith("sequence") and min(row.clip_low, row.clip_high) >= WIDE:
         found.append(
@@ -246,3 +246,29 @@ def doubts(row: Variant) -> list[str]:
             "all but the first are off-policy; clip or importance have one"
         )
     return found
+
+
+NO_BOUNDS = ("reinforce", "importance", "sapo", "vespo", "dcpo")
+UPPER_ALONE = ("cispo", "tv", "tv_ratio")
+
+
+def _unused(row: Variant) -> Iterator[tuple[str, str]]:
+    """Settings that were given and that nothing reads, each with the reason."""
+    plain = Variant()
+    ignored = {
+        "pass_k": row.advantage != "pass_at_k" and f"variant.advantage is {row.advantage}",
+        "clip_low": row.surrogate in (*NO_BOUNDS, *UPPER_ALONE)
+        and f"variant.surrogate is {row.surrogate}",
+        "clip_high": row.surrogate in NO_BOUNDS and f"variant.surrogate is {row.surrogate}",
+        "dual_clip": row.surrogate != "clip" and f"variant.surrogate is {row.surrogate}",
+        "ratio_cap": row.surrogate != "clip" and f"variant.surrogate is {row.surrogate}",
+        "kl_whole_answer": not row.kl_in_loss and f"variant.kl is {row.kl}",
+        "entropy_target": row.entropy in ("none", "bonus") and f"variant.entropy is {row.entropy}",
+        "importance_cap": row.correction == "none" and "variant.correction is none",
+        "importance_floor": row.correction in ("none", "truncated", "masked")
+        and f"variant.correction is {row.correction}",
+        "correction_level": row.correction == "none" and "variant.correction is none",
+    }
+    for name, why in ignored.items():
+        if why and getattr(row, name) != getattr(plain, name):
+            yield name, why
