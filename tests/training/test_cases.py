@@ -208,6 +208,21 @@ def test_after_an_update_dropped_tokens_stay_those_of_the_sampler(model: Model) 
     assert all(len(ids) == 2 for r in groups[0].rollouts for ids in r.kept)
 
 
+def test_answers_that_do_not_train_leave_the_filters_of_the_others_in_their_place(
+    model: Model,
+) -> None:
+    """BC-16: an answer without a score among filtered ones, scored before the baseline."""
+    groups = sampled(model, Sampling(top_k=4, max_new_tokens=12))
+    first = groups[0].rollouts
+    unscored = replace(first[1], score=Score(None, "could not judge", "by hand"))
+    groups[0] = replace(groups[0], rollouts=[first[0], unscored, *first[2:]])
+    learner = learner_of(model, replace(variant("reinforce_pp"), kl_coefficient=0.1))
+    learner.reference = load_model(model.folder).decoder.weights(torch.float32)
+    result = updated(learner, groups)
+    assert (result.seen[0].logprobs - result.seen[0].sampler_logprobs).abs().max() < 1e-4
+    assert result.row_advantages.abs().max() < 10
+
+
 @pytest.mark.parametrize("filtered", [{"top_p": 0.9}, {"top_k": 20}, {"min_p": 0.1}])
 def test_filters_without_the_sampling_mask_are_refused(filtered: dict[str, float]) -> None:
     """BC-16."""

@@ -49,6 +49,7 @@ def token_logprobs(
     rows_per_chunk = max(1, CHUNK_LOGITS // weights.shape.vocab_size)
     chunks = list(zip(hidden.split(rows_per_chunk), target.split(rows_per_chunk), strict=True))
     left = [ids for row in kept for ids in row] if kept is not None else None
+    assert left is None or len(left) == len(target), "a set of tokens for each masked token"
     save_memory = len(chunks) > 1 and torch.is_grad_enabled()
     logprob_chunks, entropy_chunks = [], []
     for number, chunk in enumerate(chunks):

@@ -139,8 +139,14 @@ def make_batch(
         sampler_entropies=entropies,
         corrected=torch.tensor([[r.weights_version != weights_version] for r in rollouts]),
         sampling=rollouts[0].sampling,
-        kept=[r.kept for r in rollouts] if rollouts[0].sampling.filters else None,
+        kept=kept_of(rollouts, mask) if rollouts[0].sampling.filters else None,
     )
+
+
+def kept_of(rollouts: Sequence[Rollout], mask: Bool[Tensor, "B T"]) -> Kept:
+    """By row, the tokens that filters had left, one set per token that trains."""
+    trains = mask.any(dim=1).tolist()
+    return [r.kept if row else () for r, row in zip(rollouts, trains, strict=True)]
 
 
 def pad(
