@@ -45,7 +45,9 @@ LESSONS = (
         "A control: the token that opens a thought is never sampled, in training and evaluation.",
         (PLAIN, ("no thoughts", "thinking-banned")),
         ("text/think_ok", "reward/mean", "length/mean"),
-        "",
+        "Accuracy goes nowhere: 3% at the start without thoughts, 3% at the end, with the same "
+        "reward as before. What plain training raises is the share of answers that think; answers "
+        "given at once never get better.",
     ),
     Lesson(
         "random-reward",
@@ -53,7 +55,9 @@ LESSONS = (
         "A control: each answer's reward is a coin toss, so every group has a signal, all noise.",
         (PLAIN, ("coin toss", "random-reward")),
         ("text/think_ok", "reward/mean", "entropy/mean"),
-        "",
+        "No group is without a signal and nothing is learnt: the reward stays at one half, by "
+        "definition. It is not harmless, either: the noise carries the policy away from the little "
+        "it could do (14% sampled at the start) in all three seeds.",
     ),
     Lesson(
         "format-alone",
@@ -61,7 +65,10 @@ LESSONS = (
         "Only the form is rewarded (0.5 for one whole thought before the answer), right or wrong.",
         (PLAIN, ("form alone", "format-alone")),
         ("reward/mean", "text/think_ok", "length/mean"),
-        "",
+        "The reward climbs from 0.07 to 0.48 of 0.5 in every seed, and nearly every answer thinks. "
+        "Nobody asked for the thoughts to be right: sampled accuracy, 14% at the start, rises to "
+        "15 to 19% while thoughts become common, then ends at 8, 15 and 0%. The curve that is "
+        "optimised looks perfect throughout.",
     ),
     Lesson(
         "format-gates",
@@ -74,7 +81,9 @@ LESSONS = (
             ("first", "format-first"),
         ),
         ("text/think_ok", "length/mean"),
-        "",
+        "All three end where correctness alone ends; the differences are within the spread of the "
+        "seeds. The textbook's hack of an added format reward did not happen: right answers need "
+        "thoughts here, so both rewards ask for the same. The gates cost nothing, and buy nothing.",
     ),
     Lesson(
         "learning-rate",
@@ -82,7 +91,9 @@ LESSONS = (
         "3e-3 in place of 3e-4.",
         (PLAIN, ("ten times", "lr-times-10")),
         ("reward/mean", "entropy/mean", "groups/zero_std"),
-        "",
+        "The reward is gone by step 6 to 10, within 3 to 5 seconds, and does not come back: every "
+        "group is wrong alike, so none has a signal, and nothing is left to learn from. The gradient "
+        "was clipped to length 1 all along: that does not help, since AdamW divides by its size.",
     ),
     Lesson(
         "clipping",
