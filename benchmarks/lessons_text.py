@@ -92,8 +92,8 @@ LESSONS = (
         (PLAIN, ("ten times", "lr-times-10")),
         ("reward/mean", "entropy/mean", "groups/zero_std"),
         "The reward is gone by step 6 to 10, within 3 to 5 seconds, and does not come back: every "
-        "group is wrong alike, so none has a signal and nothing is left to learn from. The gradient "
-        "was clipped to length 1 all along: that does not help, since AdamW divides by its size.",
+        "group is wrong alike, so none has a signal and nothing is left to learn from. The "
+        "gradient was clipped to length 1 all along: no help, since AdamW divides by its size.",
     ),
     Lesson(
         "clipping",

@@ -241,6 +241,17 @@ def test_a_random_reward_looks_at_nothing_and_is_the_same_for_the_same_seed(
     assert [line["reward/mean"] for line in lines] == parts
 
 
+def test_rounds_toss_other_coins(tmp_path: Path) -> None:
+    config = settings(
+        reward__correctness=0.0, reward__random=1.0, variant="dapo", rollouts__rounds=10,
+        rollouts__group_size=2,
+    )  # fmt: skip
+    found = gather(prepare(config, tmp_path / "run"), 1, no_timing)
+    tosses = [[r.score.value for r in g.rollouts if r.score] for g in found.sampled]
+    assert found.rounds > 1
+    assert tosses[:4] != tosses[4:8]
+
+
 def test_many_updates_per_batch_move_ratios_and_clip(tmp_path: Path) -> None:
     config = settings(
         steps=2, variant__epochs=3, variant__mini_batches=2, optimiser__lr=1e-2,
@@ -272,7 +283,7 @@ def test_every_variant_trains_and_moves_the_weights(tmp_path: Path, name: str) -
     "slot",
     [
         {"surrogate": "importance"}, {"surrogate": "gmpo"}, {"surrogate": "vespo"},
-        {"surrogate": "dcpo"}, {"surrogate": "tv_ratio"}, {"advantage": "pass_at_k"},
+        {"surrogate": "dcpo"}, {"surrogate": "tv_ratio", "correction": "none"}, {"advantage": "pass_at_k"},
         {"advantage": "opo"}, {"advantage": "beta"}, {"advantage": "leave_one_out"},
         {"tokens": "top_entropy"}, {"tokens": "clip_cov"}, {"tokens": "kl_cov"},
         {"entropy": "bonus", "entropy_coefficient": 0.01}, {"entropy": "adaptive"},

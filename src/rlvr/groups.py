@@ -48,7 +48,8 @@ def gather(run: Run, step: int, timing: Timing) -> Gathered:
         with timing("rollout"):
             groups = sample_groups(run, step, found.rounds, problems)
         with timing("reward"):
-            groups = [score_group(group, run.config.reward, variant) for group in groups]
+            draws = Draws(run.config.seed, step, found.rounds)
+            groups = [score_group(group, run.config.reward, variant, draws) for group in groups]
         found.rounds += 1
         found.sampled += groups
         found.trained += groups if variant.groups == "all" else groups_with_signal(groups, variant)
@@ -104,16 +105,14 @@ def sample_groups(run: Run, step: int, round: int, problems: Sequence[Problem]) 
     ]  # a problem's answers come side by side
 
 
-def score_group(group: Group, settings: Reward, variant: Variant) -> Group:
+def score_group(group: Group, settings: Reward, variant: Variant, draws: Draws) -> Group:
     """The group with a score on every rollout."""
-    return Group(
-        group.problem,
-        [score_rollout(group.problem, rollout, settings, variant) for rollout in group.rollouts],
-    )
+    scored = [score_rollout(group.problem, r, settings, variant, draws) for r in group.rollouts]
+    return Group(group.problem, scored)
 
 
 def score_rollout(
-    problem: Problem, rollout: Rollout, settings: Reward, variant: Variant
+    problem: Problem, rollout: Rollout, settings: Reward, variant: Variant, draws: Draws
 ) -> Rollout:
     """The rollout with its score."""
     score = reward(
@@ -124,12 +123,12 @@ def score_rollout(
         finished=rollout.finish_reason == "stop",
         limit=rollout.sampling.max_new_tokens,
         overlong=variant.overlong,
-        coin=coin(rollout) if settings.random > 0 else 0.0,
+        coin=coin(rollout, draws) if settings.random > 0 else 0.0,
     )
     return replace(rollout, score=score)
 
 
-def coin(rollout: Rollout) -> float:
+def coin(rollout: Rollout, draws: Draws) -> float:
     """0 or 1 by chance, whatever the answer says."""
-    names = (rollout.seed, rollout.weights_version, COIN, rollout.group_id, rollout.slot)
+    names = (draws.seed, draws.step, draws.round, COIN, rollout.group_id, rollout.slot)
     return float(uniforms(*names) < 0.5)

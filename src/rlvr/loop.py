@@ -94,7 +94,7 @@ def gathered_metrics(run: Run, found: Gathered) -> Values:
         **(rollout_metrics(found.sampled) if found.sampled else {"length/total": 0}),
         "batch/rounds": found.rounds,
         "batch/carried": found.carried,
-        "batch/effective": effective(found.trained),
+        "batch/effective": effective(found.trained, run.config.variant),
         "staleness/mean": sum(ages) / len(ages) if ages else None,
         "staleness/max": max(ages, default=None),
     }

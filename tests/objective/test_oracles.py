@@ -789,7 +789,7 @@ def group_signal(oracle: dict[str, Any], dtype: torch.dtype) -> None:
     groups = [
         Group(problem, [_scored(value) for value in group]) for group in rewards.float().tolist()
     ]
-    assert effective(groups) == expected["effective_completions"]
+    assert effective(groups, Variant()) == expected["effective_completions"]
 
 
 def _scored(value: float) -> Rollout:

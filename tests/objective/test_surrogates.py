@@ -46,6 +46,22 @@ def test_clip_parts_count_only_gradients_that_are_really_cut() -> None:
         assert tuple(int(part) for part in parts) == expected
 
 
+@pytest.mark.parametrize("bound", [{"dual": 3.0}, {"most": 3.0}])
+@pytest.mark.parametrize("ratio", [2.0, 4.0])
+def test_a_bound_on_the_negative_side_counts_where_it_cuts_the_gradient(
+    bound: dict[str, float], ratio: float
+) -> None:
+    """BC-45."""
+    new = torch.tensor([[ratio]]).log().requires_grad_()
+    rest = (torch.zeros(1, 1), torch.tensor([[-1.0]]), torch.tensor([[True]]))
+    dual, most = bound.get("dual"), bound.get("most")
+    loss = clipped(new, *rest, low=0.2, high=0.28, dual=dual, most=most)
+    (slope,) = torch.autograd.grad(loss.sum(), new)
+    low, high = clip_parts(new.detach(), *rest, low=0.2, high=0.28, dual=dual, most=most)
+    assert (int(low), int(high)) == (0, int(ratio > 3))
+    assert bool(slope == 0) == (ratio > 3)
+
+
 Case = dict[str, Tensor]
 
 WIDTH = 5
@@ -431,6 +447,11 @@ def test_what_is_most_likely_not_meant_is_said(row: Variant, says: str) -> None:
         lambda: Variant(advantage="whitened", groups="mixed"),
         lambda: Variant(advantage="whitened", level="sequence", weighting="sequence"),
         lambda: Variant(epochs=0),
+        lambda: Variant(kl="k2", kl_coefficient=0.1, kl_whole_answer=True),
+        lambda: Variant(surrogate="tv", correction="truncated"),
+        lambda: Variant(kl="reward", advantage="gdpo"),
+        lambda: Variant(kl="reward", advantage="pass_at_k"),
+        lambda: Variant(kl="reward", advantage="rloo", groups="mixed"),
         lambda: Variant(mini_batches=0),
     ],
 )

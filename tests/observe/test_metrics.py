@@ -249,7 +249,7 @@ def test_a_skipped_step_leaves_no_number_that_pretends_to_be_measured() -> None:
 def seen(logprobs: list[float], moved: float, importance: list[float] | None = None) -> Seen:
     old = torch.tensor(logprobs)
     weight = torch.tensor(importance) if importance else torch.ones(len(old))
-    return Seen(old + moved, old, old + 0.01, old - 1.0, weight)
+    return Seen(old + moved, old, old + 0.01, old - 1.0, weight, weight > 1.5)
 
 
 def test_an_update_on_policy_has_ratio_one_and_reports_its_gradient() -> None:
@@ -280,7 +280,7 @@ def test_several_optimizer_steps_are_averaged_by_token_and_the_ends_kept_apart()
     assert found["ratio/mean"] == pytest.approx((1 + 3 * math.exp(0.5)) / 4)
     assert (found["grad/norm"], found["grad/clipped"]) == (2.0, 0.5)
     assert found["ratio/clip_high"] == 0.5
-    assert found["mismatch/dropped"] == 0.25
+    assert (found["mismatch/dropped"], found["mismatch/capped"]) == (0.25, 0.5)
     assert (found["optim/steps"], found["grad/nonfinite"], found["optim/skipped"]) == (2, True, 0)
 
 
@@ -288,7 +288,7 @@ def test_a_reference_far_away_is_counted_and_gives_finite_numbers() -> None:
     """BC-40: 80 nats are held at 20, and the share of such tokens is a metric."""
     far = Seen(
         torch.tensor([-1.0, -81.0]), torch.tensor([-1.0, -81.0]), torch.tensor([-1.0, -81.0]),
-        torch.tensor([-1.0, -1.0]), torch.ones(2),
+        torch.tensor([-1.0, -1.0]), torch.ones(2), torch.zeros(2, dtype=torch.bool),
     )  # fmt: skip
     found = update_metrics(Update(lr=1.0, optimizer_steps=1, grad_norms=[1.0], seen=[far]))
     assert found["kl_ref/far"] == 0.5

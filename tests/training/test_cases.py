@@ -267,6 +267,50 @@ def test_the_share_of_dropped_tokens_is_logged(model: Model) -> None:
     assert fresh.grad_norms[0] > 0
 
 
+def test_the_share_of_capped_tokens_counts_corrected_answers_alone(model: Model) -> None:
+    groups = [
+        replace(
+            g,
+            rollouts=[
+                replace(r, sampler_logprobs=[x - 1.0 for x in r.sampler_logprobs])
+                for r in g.rollouts
+            ],
+        )
+        for g in sampled(model)
+    ]
+    capped = Variant(correction="truncated", importance_cap=2.0)
+    stale = updated(learner_of(model, capped), groups, version=1)
+    assert update_metrics(stale)["mismatch/capped"] == 1.0
+    fresh = updated(learner_of(model, capped), groups, version=0)
+    assert update_metrics(fresh)["mismatch/capped"] == 0.0
+    uncorrected = updated(learner_of(model, Variant()), groups, version=1)
+    assert update_metrics(uncorrected)["mismatch/capped"] == 0.0
+
+
+def test_an_adaptive_bonus_that_is_idle_moves_nothing_where_there_is_no_signal(
+    model: Model,
+) -> None:
+    """Not even by the optimizer's moments of the step before."""
+    row = Variant(entropy="adaptive", entropy_target=1e-9)
+    optimizer = torch.optim.AdamW(model.decoder.parameters(), lr=1e-2, weight_decay=0.1)
+    learner = Learner(model.decoder, optimizer, row, Optimiser(), torch.float32)
+    groups = sampled(model)
+    assert updated(learner, groups).optimizer_steps == 1
+    before = [parameter.clone() for parameter in model.decoder.parameters()]
+    flat = [
+        replace(g, rollouts=[replace(r, score=Score(1.0, "correct", "")) for r in g.rollouts])
+        for g in groups
+    ]
+    assert updated(learner, flat).skipped
+    assert all(torch.equal(a, b) for a, b in zip(before, model.decoder.parameters(), strict=True))
+
+
+def test_a_divergence_that_is_not_finite_leaves_its_coefficient_as_it_is() -> None:
+    row = Variant(kl="k3", kl_coefficient=0.1, kl_target=0.01)
+    now = Controls.of(row)
+    assert now.after_update(row, math.nan) == now.after_update(row, math.inf) == now
+
+
 @pytest.mark.parametrize("level", get_args(Level))
 @pytest.mark.parametrize("surrogate", get_args(Surrogate))
 def test_every_surrogate_at_every_level_has_a_gradient(surrogate: Any, level: Any) -> None:

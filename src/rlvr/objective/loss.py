@@ -4,6 +4,7 @@ Names of slots are mapped to functions here alone. A new idea is one pure functi
 file, one line in a table here, and one row in `variants`.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -147,7 +148,7 @@ class Controls:
 
     def after_update(self, row: Variant, kl: float | None) -> "Controls":
         """After the step's divergence, in nats per token, is known: it acts on the next."""
-        if row.kl_target is None or kl is None:
+        if row.kl_target is None or kl is None or not math.isfinite(kl):
             return self
         return replace(
             self, kl_coefficient=adapted_kl(self.kl_coefficient, kl, target=row.kl_target)
@@ -268,14 +269,19 @@ CHOICES: dict[str, Choice] = {
 }
 
 
-def correction_of(row: Variant, terms: Terms) -> PerToken:
-    """The importance weight of each token: 1 where the learner's own weights sampled it."""
+def correction_of(row: Variant, terms: Terms) -> tuple[PerToken, Mask]:
+    """The importance weight of each token, and whether it was cut.
+
+    1 where the learner's own weights sampled the answer, and where the variant has no correction.
+    """
+    if row.correction == "none" or terms.corrected is None:
+        return torch.ones_like(terms.old_logprobs), torch.zeros_like(terms.mask)
     ratio = importance_ratio(
         terms.old_logprobs, terms.sampler_logprobs, terms.mask, level=row.correction_level
     )
     weight = CORRECTIONS[row.correction](ratio, row.importance_floor, row.importance_cap)
-    assert terms.corrected is not None, "a correction needs to know which answers are corrected"
-    return torch.where(terms.corrected, weight, 1.0)
+    cut = terms.corrected & terms.mask & (weight > 0) & (weight < ratio)
+    return torch.where(terms.corrected, weight, 1.0), cut
 
 
 def per_token_loss(row: Variant, terms: Terms, now: Controls, bonus: float = 0.0) -> PerToken:
@@ -289,7 +295,7 @@ def per_token_loss(row: Variant, terms: Terms, now: Controls, bonus: float = 0.0
     """
     loss = SURROGATES[row.surrogate](row, at_level(row, terms), now)
     if row.correction != "none" and terms.corrected is not None:
-        loss = loss * correction_of(row, terms)
+        loss = loss * correction_of(row, terms)[0]
     if row.off_policy_mask is not None:
         kept = off_policy_keep(
             terms.logprobs, terms.sampler_logprobs, terms.advantages, terms.mask,
@@ -332,7 +338,7 @@ def _no_cut(row: Variant, t: Terms, now: Controls) -> Parts:
 def _clip_cut(row: Variant, t: Terms, now: Controls) -> Parts:
     policy = (t.logprobs, t.old_logprobs, t.advantages, t.mask)
     high = row.clip_high + now.clip_extra
-    return clip_parts(*policy, low=row.clip_low, high=high, dual=row.dual_clip)
+    return clip_parts(*policy, low=row.clip_low, high=high, dual=row.dual_clip, most=row.ratio_cap)
 
 
 def _cispo_cut(row: Variant, t: Terms, now: Controls) -> Parts:

@@ -21,6 +21,7 @@ Kl = Literal["none", "k1", "k2", "k3", "k3_plus", "unbiased", "reward"]
 Correction = Literal["none", "truncated", "masked", "band", "keep_band"]
 
 WIDE, NARROW = 0.05, 0.01  # clip bounds from which, and below which, a level makes no sense
+BY_REWARDS_ALONE = ("gdpo", "pass_at_k", "gpg", "maxrl", "f_grpo", "lead", "beta")
 COUNTS = ("epochs", "mini_batches", "pass_k")
 EXAMPLES = {
     "clip_low": 0.2, "clip_high": 0.28, "kl_coefficient": 0.001, "entropy_coefficient": 0.001,
@@ -112,9 +113,13 @@ class Variant:
 
     @property
     def learns_without_signal(self) -> bool:
-        """Whether answers of advantage 0 have a gradient: from a divergence or an entropy bonus."""
+        """Whether answers of advantage 0 have a gradient, from another term of the loss.
+
+        An adaptive entropy bonus is not counted: it acts in some steps alone.
+        """
         pulled = self.kl_in_loss and self.kl_coefficient > 0
-        return pulled or self.entropy in ("bonus", "adaptive")
+        held_back = self.surrogate == "tv_ratio" or self.tokens == "kl_cov"
+        return pulled or held_back or self.entropy == "bonus"
 
     @property
     def kl_in_loss(self) -> bool:
@@ -187,6 +192,27 @@ def _idle_settings(row: Variant) -> Iterator[str]:
 
 
 def _mixed_levels(row: Variant) -> Iterator[str]:
+    if row.kl_whole_answer and row.kl_in_loss and row.weighting != "sequence":
+        yield (
+            "variant.kl_whole_answer gives one number per answer, but variant.weighting "
+            f"{row.weighting} would count it once per token. Set --variant.weighting sequence."
+        )
+    if row.surrogate in ("tv", "tv_ratio") and row.correction != "none":
+        yield (
+            f"variant.surrogate {row.surrogate} already weighs by the sampler's probability, and "
+            f"variant.correction {row.correction} would do so again. Set --variant.correction none."
+        )
+    if row.kl == "reward" and row.advantage in BY_REWARDS_ALONE:
+        yield (
+            f"variant.advantage {row.advantage} reads the rewards of right and wrong answers, and "
+            "variant.kl reward changes them by what tokens cost. Set --variant.kl k2, or "
+            "--variant.advantage rloo."
+        )
+    if row.kl == "reward" and row.groups != "all":
+        yield (
+            f"variant.groups {row.groups} leaves out groups of equal rewards, which differ once "
+            "variant.kl reward has taken its cost off. Set --variant.groups all."
+        )
     if row.level == "answer" and row.weighting != "sequence":
         yield (
             f"variant.level is answer, so a loss speaks of a whole answer, but variant.weighting "

@@ -115,15 +115,17 @@ def clip_parts(
     low: float,
     high: float,
     dual: float | None = None,
+    most: float | None = None,
 ) -> tuple[Mask, Mask]:
     """Tokens whose gradient the clip cuts: below with negative, above with positive advantage.
 
-    The ratio is the one before clamping. A dual bound cuts above with negative advantage.
+    The ratio is the one before clamping. A dual bound and a cap cut above where A < 0.
     """
     ratio = ratio_of(logprobs, old_logprobs, mask)
     above = mask & (ratio > 1 + high) & (advantages > 0)
-    if dual is not None:
-        above |= mask & (ratio > dual) & (advantages < 0)
+    for bound in (dual, most):
+        if bound is not None:
+            above |= mask & (ratio > bound) & (advantages < 0)
     return mask & (ratio < 1 - low) & (advantages < 0), above
 
 

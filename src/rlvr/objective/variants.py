@@ -9,6 +9,7 @@ from rlvr.errors import unknown_name
 from rlvr.objective.slots import Variant
 
 BOOK = "Raschka, Build a Reasoning Model From Scratch"
+CARRIED = "answers carried over from the step before train without importance weights"
 MANY_STEPS = "the paper takes {0} optimizer steps per batch: --variant.mini-batches {0}"
 
 VARIANTS = {
@@ -45,6 +46,7 @@ VARIANTS = {
         differs=(
             MANY_STEPS.format(16),
             "the slope of the length penalty is the last fifth of the limit, as 4,096 of 20,480",
+            CARRIED,
         ),
     ),
     "scalerl": Variant(
@@ -136,6 +138,7 @@ VARIANTS = {
         differs=(
             "the paper resets reference and optimizer by hand, when validation stalls",
             "the paper prints neither estimator nor coefficient: k3 and 0.0001 here",
+            CARRIED,
         ),
     ),
     "maxrl": Variant(

@@ -11,11 +11,12 @@ from torch import Tensor
 from rlvr.objective.advantages import mixed
 from rlvr.objective.correction import mismatch
 from rlvr.objective.loss import Cut
+from rlvr.objective.slots import Variant
 from rlvr.objective.surrogates import FARTHEST
 from rlvr.observe.keys import METRICS
 from rlvr.observe.statistics import percentile
 from rlvr.records import Group, Rollout, Score
-from rlvr.training.batching import rewards_of
+from rlvr.training.batching import outcomes_of, rewards_of
 from rlvr.training.update import Update, joined
 
 Values = dict[str, float | int | None]
@@ -201,12 +202,12 @@ def thinks_well(text: str) -> bool:
     return bool(once) and (boxed in after or boxed not in before + thought)
 
 
-def effective(groups: Sequence[Group]) -> int:
-    """Scored answers in groups whose rewards differ."""
+def effective(groups: Sequence[Group], variant: Variant) -> int:
+    """Answers that count, in groups whose rewards differ."""
     if not groups:
         return 0
-    rewards, scored = rewards_of(groups)
-    return int(scored[mixed(rewards, scored)].sum())
+    seen = outcomes_of(groups, {}, variant)
+    return int(seen.scored[mixed(seen.rewards, seen.scored)].sum())
 
 
 def advantage_metrics(advantages: Float[Tensor, " N"]) -> Values:
@@ -247,20 +248,14 @@ def update_metrics(update: Update, *, max_grad_norm: float | None = None) -> Val
         taken["grad/clipped"] = _mean([norm > max_grad_norm for norm in update.grad_norms])
     every = joined(update.seen)
     first, last = update.seen[0], update.seen[-1]
-    weight = every.importance
-    at_most = weight.max() if len(weight) else 1.0
-    ratio = (every.old_logprobs - every.sampler_logprobs).exp()
     taken |= {
         **ratio_metrics(every.logprobs - every.old_logprobs),
         "ratio/first": (first.logprobs - first.old_logprobs).exp().mean().item(),
         "ratio/last": (last.logprobs - last.old_logprobs).exp().mean().item(),
         **cut_metrics(update.cuts),
         **mismatch(every.old_logprobs, every.sampler_logprobs),
-        "mismatch/dropped": (weight == 0).float().mean().item(),
-        "mismatch/capped": ((weight == at_most) & (weight > 0) & (ratio > weight + 1e-6))
-        .float()
-        .mean()
-        .item(),
+        "mismatch/dropped": (every.importance == 0).float().mean().item(),
+        "mismatch/capped": every.capped.float().mean().item(),
         "update/relative": update.relative,
         "update/changed": update.changed,
         "update/kl": update.probe_kl,

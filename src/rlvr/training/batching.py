@@ -217,14 +217,16 @@ def _weighted(
     return replace(part, weights=weights, chosen=chosen)
 
 
-def with_gradient(batch: Batch, variant: Variant) -> Batch | None:
+def with_gradient(batch: Batch, without_signal: bool) -> Batch | None:
     """The rows whose gradient is not exactly 0; None where no row is left.
 
-    A group of advantages that are all 0 has none, unless a divergence or a bonus pulls at it.
+    Args:
+        batch: With advantages.
+        without_signal: Whether answers of advantage 0 have one too, from another term of the loss.
     """
     assert batch.advantages is not None, "gradients come after advantages"
     trains = batch.mask.any(dim=1)
-    if not variant.learns_without_signal:
+    if not without_signal:
         moved = (batch.advantages != 0).any(dim=1)
         trains &= torch.isin(batch.groups, batch.groups[moved])
     rows = trains.nonzero().squeeze(1)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rlvr.model.decoder import Decoder, Weights
@@ -47,7 +47,9 @@ class Seen:
     sampler_logprobs: Float[Tensor, " N"]
     ref_logprobs: Float[Tensor, " N"] | None
     importance: Float[Tensor, " N"]
-    """Share of its probability that the correction left a token: 0 where it was masked."""
+    """Weight that the correction gave: 0 where it masked a token, 1 where there was none."""
+    capped: Bool[Tensor, " N"]
+    """Where the correction cut the weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,8 @@ def optimise(
     entropy = _mean(batch.sampler_entropies[batch.mask])
     controls = controls.before_update(row, entropy)
     bonus = controls.entropy_bonus(row, entropy)
-    parts = [with_gradient(part, row) for part in mini_batches(batch, row, seed, step)]
+    pulls = row.learns_without_signal or bonus > 0
+    parts = [with_gradient(part, pulls) for part in mini_batches(batch, row, seed, step)]
     steps = [part for part in parts if part is not None]
     if not steps:
         return Update(lr=lr, controls=controls)
@@ -311,8 +314,7 @@ def terms_of(part: Batch, logprobs: Tensor, at_start: Tensor, entropies: Tensor)
 def flat(row: Variant, terms: Terms) -> Seen:
     """What metrics need of a micro-batch, one number per trained token."""
     mask = terms.mask
-    corrects = row.correction != "none" and terms.corrected is not None
-    weight = correction_of(row, terms) if corrects else torch.ones(mask.shape)
+    weight, cut = correction_of(row, terms)
     ref = terms.ref_logprobs
     return Seen(
         terms.logprobs[mask],
@@ -320,6 +322,7 @@ def flat(row: Variant, terms: Terms) -> Seen:
         terms.sampler_logprobs[mask],
         ref[mask] if ref is not None else None,
         weight[mask],
+        cut[mask],
     )
 
 
@@ -332,6 +335,7 @@ def joined(parts: Sequence[Seen]) -> Seen:
         torch.cat([part.sampler_logprobs for part in parts]),
         torch.cat(refs) if refs else None,
         torch.cat([part.importance for part in parts]),
+        torch.cat([part.capped for part in parts]),
     )
 
 
