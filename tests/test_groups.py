@@ -283,7 +283,8 @@ def test_every_variant_trains_and_moves_the_weights(tmp_path: Path, name: str) -
     "slot",
     [
         {"surrogate": "importance"}, {"surrogate": "gmpo"}, {"surrogate": "vespo"},
-        {"surrogate": "dcpo"}, {"surrogate": "tv_ratio", "correction": "none"}, {"advantage": "pass_at_k"},
+        {"surrogate": "dcpo"}, {"surrogate": "tv_ratio", "correction": "none"},
+        {"advantage": "pass_at_k"},
         {"advantage": "opo"}, {"advantage": "beta"}, {"advantage": "leave_one_out"},
         {"tokens": "top_entropy"}, {"tokens": "clip_cov"}, {"tokens": "kl_cov"},
         {"entropy": "bonus", "entropy_coefficient": 0.01}, {"entropy": "adaptive"},
