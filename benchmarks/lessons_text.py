@@ -106,7 +106,11 @@ LESSONS = (
             ("four, clip 0.05", "updates-4-tight"),
         ),
         ("ratio/max", "entropy/mean"),
-        "",
+        "Unclipped, sampled accuracy stalls at 44 to 71% between steps 40 and 60 (one update is at "
+        "76 to 86% there) and ends lowest. Clipping cures it here: four clipped updates climb "
+        "fastest (68 to 73% after 20 steps, where one update has 46 to 48%) and end a little above "
+        "one update when sampling, a few points below it when greedy. A bound of 0.05 does the same "
+        "as 0.2. The learning rate falls to 0, which is what repairs the unclipped runs late.",
     ),
     Lesson(
         "kl",
@@ -114,7 +118,9 @@ LESSONS = (
         "k3 in the loss with coefficients 0, 0.05 and 0.5.",
         (("0", "plain"), ("0.05", "kl-0.05"), ("0.5", "kl-0.5")),
         ("text/think_ok", "kl_ref/k3", "entropy/mean"),
-        "",
+        "0.05 costs a few points. 0.5 holds the policy at about a third right: thoughts stop at 44% "
+        "of the answers, so the likeliest first token never becomes the thought, and greedy accuracy "
+        "stays where it was. The divergence itself is smallest where it is weighed most.",
     ),
     Lesson(
         "zscore",
@@ -122,7 +128,9 @@ LESSONS = (
         "Dividing by the group's standard deviation makes easy and hard problems weigh more.",
         (("centred", "plain"), ("zscore", "zscore")),
         ("text/think_ok", "entropy/mean"),
-        "",
+        "No difference worth the name: about one point, with ranges that touch. The groups that "
+        "teach here are solved about half the time, where dividing by the standard deviation is "
+        "close to a constant factor.",
     ),
     Lesson(
         "schedule",
