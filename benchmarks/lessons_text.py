@@ -109,8 +109,8 @@ LESSONS = (
         "Unclipped, sampled accuracy stalls at 44 to 71% between steps 40 and 60 (one update is at "
         "76 to 86% there) and ends lowest. Clipping cures it here: four clipped updates climb "
         "fastest (68 to 73% after 20 steps, where one update has 46 to 48%) and end a little above "
-        "one update when sampling, a few points below it when greedy. A bound of 0.05 does the same "
-        "as 0.2. The learning rate falls to 0, which is what repairs the unclipped runs late.",
+        "one update when sampling, a few points below it when greedy. A bound of 0.05 does the "
+        "same as 0.2. The learning rate falls to 0, which repairs the unclipped runs late.",
     ),
     Lesson(
         "kl",
@@ -118,9 +118,9 @@ LESSONS = (
         "k3 in the loss with coefficients 0, 0.05 and 0.5.",
         (("0", "plain"), ("0.05", "kl-0.05"), ("0.5", "kl-0.5")),
         ("text/think_ok", "kl_ref/k3", "entropy/mean"),
-        "0.05 costs a few points. 0.5 holds the policy at about a third right: thoughts stop at 44% "
-        "of the answers, so the likeliest first token never becomes the thought, and greedy accuracy "
-        "stays where it was. The divergence itself is smallest where it is weighed most.",
+        "0.05 costs a few points. 0.5 holds the policy at about a third right: thoughts stop at "
+        "44% of the answers, so the likeliest first token never becomes the thought, and greedy "
+        "accuracy stays where it was. The divergence is smallest where it is weighed most.",
     ),
     Lesson(
         "zscore",
