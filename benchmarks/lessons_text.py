@@ -134,11 +134,14 @@ LESSONS = (
     ),
     Lesson(
         "schedule",
-        "A constant learning rate drifts late, or does it?",
+        "A constant learning rate drifts late",
         "The learning rate falls to 0 or stays, over 200 steps.",
         (("falls to 0", "lr-linear-200"), ("stays", "lr-constant-200")),
         ("groups/zero_std", "entropy/mean"),
-        "",
+        "Both climb alike for 60 steps. Then most groups have no signal any more, and "
+        "steps of full size on the few that do push the policy about: with a rate that stays, "
+        "greedy accuracy falls from 87 to 98% at step 60 to 82 to 87%, and sampled accuracy with "
+        "it; with one that falls to 0 both go on rising to the end.",
     ),
     Lesson(
         "kl-gradient",
