@@ -237,8 +237,11 @@ def updates(row: Variant) -> str:
     """How often the answers of a step are used."""
     if row.updates == 1:
         return "one update"
-    passes = "" if row.epochs == 1 else f"{row.epochs} passes, "
-    return f"{passes}{row.updates} updates"
+    if row.mini_batches == 1:
+        return f"{row.epochs} updates on all of them"
+    return f"{row.mini_batches} updates" + (
+        f" a pass, {row.epochs} passes" if row.epochs > 1 else ""
+    )
 
 
 def changed_slots(config: Config) -> str:
