@@ -215,7 +215,8 @@ def pass_at_k(out: Path) -> list[str]:
 
 def page(out: Path, found: dict[str, list[Course]]) -> str:
     """The whole page."""
-    text = [OPENING.format(machine=machine(out)), ""]
+    total = sum(run.minutes for runs in found.values() for run in runs)
+    text = [OPENING.format(machine=machine(out), total=total, half=total / 2), ""]
     for lesson in LESSONS:
         text += [f"## {lesson.title}", "", lesson.asks, ""]
         if lesson.arms:
@@ -224,6 +225,19 @@ def page(out: Path, found: dict[str, list[Course]]) -> str:
             text += [*pass_at_k(out), ""]
         text += [lesson.shown, ""]
     return "\n".join(text).rstrip() + "\n"
+
+
+def annotate(recipe: str, runs: Sequence[Course]) -> None:
+    """Write what to expect into the recipe's second line."""
+    path = RECIPES / f"{recipe}.toml"
+    first, *rest = path.read_text().splitlines()
+    rest = rest[1:] if rest[0].startswith("# Expect") else rest
+    finals = ", ".join(
+        f"{mode} {spread([run.final(mode) for run in runs], percent)}%"
+        for mode in ("sampled", "greedy")
+    )
+    expect = f"# Expect at the last step, seeds 0 to 2: {finals}."
+    path.write_text("\n".join([first, expect, *rest]) + "\n")
 
 
 def machine(out: Path) -> str:
@@ -248,6 +262,8 @@ def main() -> None:
         for line in pool.map(lambda job: run(*job), jobs):
             sys.stderr.write(line + "\n")
     found = {recipe: courses(given.out, recipe) for recipe in recipes}
+    for recipe, runs in found.items():
+        annotate(recipe, runs)
     for lesson in chosen:
         if lesson.arms:
             plot(lesson, found, PAGE.with_suffix("") / f"{lesson.slug}.png")

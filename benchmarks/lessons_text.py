@@ -18,7 +18,8 @@ name says so) of 16 problems x 8 answers, variant `olmo3` unless the recipe says
 rate 3e-4 falling to 0. Accuracy is of 500 held-out problems at the last step, in percent. Other
 numbers are means over the last ten steps. Each cell is the mean of seeds 0, 1 and 2, and in
 brackets the lowest and the highest; bands in the plots run from the lowest to the highest.
-Machine: 2 cores of an AMD EPYC (Zen 5), {machine}, other small work beside it."""
+Machine: 2 cores of an AMD EPYC (Zen 5), {machine}, other small
+work beside it; {total:.0f} minutes of runs, so {half:.0f} for all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ LESSONS = (
         ("text/think_ok", "reward/mean", "entropy/mean"),
         "No group is without a signal and nothing is learnt: the reward stays at one half, by "
         "definition. It is not harmless, either: the noise carries the policy away from the little "
-        "it could do (14% sampled at the start) in all three seeds.",
+        "it could do, from 14% sampled to below 1% in all three seeds.",
     ),
     Lesson(
         "format-alone",
@@ -65,7 +66,7 @@ LESSONS = (
         "Only the form is rewarded (0.5 for one whole thought before the answer), right or wrong.",
         (PLAIN, ("form alone", "format-alone")),
         ("reward/mean", "text/think_ok", "length/mean"),
-        "The reward climbs from 0.07 to 0.48 of 0.5 in every seed, and nearly every answer thinks. "
+        "The reward climbs from under 0.1 to 0.48 of 0.5 in every seed; nearly every answer thinks. "
         "Nobody asked for the thoughts to be right: sampled accuracy, 14% at the start, rises to "
         "15 to 19% while thoughts become common, then ends at 8, 15 and 0%. The curve that is "
         "optimised looks perfect throughout.",
@@ -128,9 +129,7 @@ LESSONS = (
         "Dividing by the group's standard deviation makes easy and hard problems weigh more.",
         (("centred", "plain"), ("zscore", "zscore")),
         ("text/think_ok", "entropy/mean"),
-        "No difference worth the name: about one point, with ranges that touch. The groups that "
-        "teach here are solved about half the time, where dividing by the standard deviation is "
-        "close to a constant factor.",
+        "No difference worth the name: about one point, with ranges that touch.",
     ),
     Lesson(
         "schedule",
@@ -140,8 +139,8 @@ LESSONS = (
         ("groups/zero_std", "entropy/mean"),
         "Both climb alike for 60 steps. Then most groups have no signal any more, and "
         "steps of full size on the few that do push the policy about: with a rate that stays, "
-        "greedy accuracy falls from 87 to 98% at step 60 to 82 to 87%, and sampled accuracy with "
-        "it; with one that falls to 0 both go on rising to the end.",
+        "greedy accuracy falls again, from between 87 and 98% at step 60 to between 82 and 87%, "
+        "and sampled accuracy with it; with one that falls to 0 both go on rising to the end.",
     ),
     Lesson(
         "kl-gradient",
@@ -165,6 +164,8 @@ LESSONS = (
         "16 sampled answers to each of the 1,000 held-out problems, before and after `plain`.",
         (),
         (),
-        "",
+        "16 tries of the base reach 78%; one try after training, 87 to 88%. What was rare has "
+        "become the habit. The base's curve is still rising at 16, so this shows no ability that "
+        "it lacked.",
     ),
 )
