@@ -18,8 +18,8 @@ name says so) of 16 problems x 8 answers, variant `olmo3` unless the recipe says
 rate 3e-4 falling to 0. Accuracy is of 500 held-out problems at the last step, in percent. Other
 numbers are means over the last ten steps. Each cell is the mean of seeds 0, 1 and 2, and in
 brackets the lowest and the highest; bands in the plots run from the lowest to the highest.
-Machine: 2 cores of an AMD EPYC (Zen 5), {machine}, other small
-work beside it; {total:.0f} minutes of runs, so {half:.0f} for all of it."""
+Machine: 2 cores of an AMD EPYC (Zen 5), {machine},
+other small work beside it; {total:.0f} minutes of runs, so {half:.0f} for all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ LESSONS = (
         "Only the form is rewarded (0.5 for one whole thought before the answer), right or wrong.",
         (PLAIN, ("form alone", "format-alone")),
         ("reward/mean", "text/think_ok", "length/mean"),
-        "The reward climbs from under 0.1 to 0.48 of 0.5 in every seed; nearly every answer thinks. "
+        "The reward climbs to 0.48 of 0.5 in every seed, and nearly every answer thinks. "
         "Nobody asked for the thoughts to be right: sampled accuracy, 14% at the start, rises to "
         "15 to 19% while thoughts become common, then ends at 8, 15 and 0%. The curve that is "
         "optimised looks perfect throughout.",
