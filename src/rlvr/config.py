@@ -80,7 +80,7 @@ class Config:
 
     def doubts(self) -> list[str]:
         """What works and is most likely not meant, in words."""
-        found = doubts(self.variant)
+        found = doubts(self.variant, variant(self.name))
         if self.rollouts.rounds > 1 and self.variant.groups != "active":
             found.append(
                 f"rollouts.rounds is {self.rollouts.rounds}, but variant.groups "

@@ -235,9 +235,15 @@ def _mixed_levels(row: Variant) -> Iterator[str]:
         )
 
 
-def doubts(row: Variant) -> list[str]:
-    """What works and is most likely not meant, in words; shown before a run starts."""
-    found = [f"variant.{name} has no part in it: {why}" for name, why in _unused(row)]
+def doubts(row: Variant, start: Variant | None = None) -> list[str]:
+    """What works and is most likely not meant, in words; shown before a run starts.
+
+    Args:
+        row: As it will run.
+        start: The row of the table that it was changed from; None for the plain one.
+    """
+    unused = _unused(row, start or Variant())
+    found = [f"variant.{name} has no part in it: {why}" for name, why in unused]
     clipping = row.surrogate == "clip"
     if clipping and row.level.startswith("sequence") and min(row.clip_low, row.clip_high) >= WIDE:
         found.append(
@@ -278,9 +284,8 @@ NO_BOUNDS = ("reinforce", "importance", "sapo", "vespo", "dcpo")
 UPPER_ALONE = ("cispo", "tv", "tv_ratio")
 
 
-def _unused(row: Variant) -> Iterator[tuple[str, str]]:
+def _unused(row: Variant, start: Variant) -> Iterator[tuple[str, str]]:
     """Settings that were given and that nothing reads, each with the reason."""
-    plain = Variant()
     ignored = {
         "pass_k": row.advantage != "pass_at_k" and f"variant.advantage is {row.advantage}",
         "clip_low": row.surrogate in (*NO_BOUNDS, *UPPER_ALONE)
@@ -296,5 +301,5 @@ def _unused(row: Variant) -> Iterator[tuple[str, str]]:
         "correction_level": row.correction == "none" and "variant.correction is none",
     }
     for name, why in ignored.items():
-        if why and getattr(row, name) != getattr(plain, name):
+        if why and getattr(row, name) != getattr(start, name):
             yield name, why
