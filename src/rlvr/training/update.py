@@ -184,7 +184,7 @@ def optimise(
             if epoch == 0 and part.old_logprobs is None:
                 steps[number] = replace(part, old_logprobs=old)
     relative, changed = moved(learner.decoder, before)
-    kl = _mean(torch.cat([_kl(seen) for seen in (d.seen for d in done)]))
+    kl = _mean(torch.cat([_kl(d.seen) for d in done]))
     taken = [part.advantages for part in steps if part.advantages is not None]
     return Update(
         lr=lr,
