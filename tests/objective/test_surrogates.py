@@ -385,7 +385,7 @@ def test_each_row_has_the_slots_of_its_source() -> None:
         },
         "maxrl": {"advantage": "maxrl"},
         "gdpo": {"advantage": "gdpo"},
-        "dppo": {"advantage": "zscore", "surrogate": "tv"},
+        "dppo": {"surrogate": "tv", "weighting": "budget"},
         "book_ch6": {"advantage": "zscore", "surrogate": "reinforce", "weighting": "sum"},
         "book_ch7_clip": {"advantage": "zscore", **answer, "epochs": 2},
         "book_ch7_kl": {

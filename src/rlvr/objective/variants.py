@@ -10,6 +10,10 @@ from rlvr.objective.slots import Variant
 
 BOOK = "Raschka, Build a Reasoning Model From Scratch"
 CARRIED = "answers carried over from the step before train without importance weights"
+BY_PROBLEM = (
+    "the paper's equation divides by the tokens of one problem's answers; here, as in public code, "
+    "by those of the optimizer step (--variant.weighting problem is the other)"
+)
 MANY_STEPS = "the paper takes {0} optimizer steps per batch: --variant.mini-batches {0}"
 
 VARIANTS = {
@@ -46,6 +50,7 @@ VARIANTS = {
         differs=(
             MANY_STEPS.format(16),
             "the slope of the length penalty is the last fifth of the limit, as 4,096 of 20,480",
+            BY_PROBLEM,
             CARRIED,
         ),
     ),
@@ -58,7 +63,8 @@ VARIANTS = {
         pass_rate_most=0.9,
         source="ScaleRL, arXiv:2510.13786, section 3",
         differs=(
-            "the paper's cap of 5 is written as 1 + clip_high",
+            "the paper's cap of 5 is written as 1 + clip_high; it finds 4 to 8 alike",
+            "the ratio is to the policy at the start of the update, the paper's to the sampler",
             "no forced end of thoughts at the limit; sampling and learning take turns",
         ),
     ),
@@ -76,7 +82,13 @@ VARIANTS = {
         surrogate="cispo",
         clip_high=4.0,
         source="MiniMax-M1, arXiv:2506.13585, eq. 4 and 5",
-        differs=("the paper prints no epsilon: a cap of 5 is ScaleRL's", MANY_STEPS.format(16)),
+        differs=(
+            "the paper prints no epsilon: a cap of 5 is ScaleRL's",
+            "the paper's dynamic sampling and length penalty are left to --variant.groups active "
+            "and --variant.overlong soft",
+            BY_PROBLEM,
+            MANY_STEPS.format(16),
+        ),
     ),
     "sapo": Variant(
         advantage="zscore",
@@ -107,14 +119,19 @@ VARIANTS = {
         source="RLOO, arXiv:2402.14740, eq. 8",
         differs=(
             "the divergence has weight 0 unless variant.kl_coefficient is given; the paper's 0.03 "
-            "(appendix C) is for learnt rewards",
+            "and 0.1 (appendix C) are for learnt rewards",
         ),
     ),
     "reinforce_pp": Variant(
         advantage="whitened",
         kl="reward",
         source="REINFORCE++, arXiv:2501.03262",
-        differs=("the divergence has weight 0 unless variant.kl_coefficient is given",),
+        differs=(
+            "the divergence has weight 0 unless variant.kl_coefficient is given; the paper's is "
+            "0.001 (section 4.2.3)",
+            "the paper's eq. 1 averages within an answer first; all tokens alike here, as in the "
+            "authors' code",
+        ),
     ),
     "lite_ppo": Variant(
         advantage="raw_std",
@@ -125,7 +142,11 @@ VARIANTS = {
         clip_high=0.28,
         groups="mixed",
         source="Magistral, arXiv:2506.10910, section 2.1",
-        differs=("the paper's upper bound is 0.26 to 0.28; its rewards are settings of a run",),
+        differs=(
+            "the paper's upper bound is 0.26 to 0.28, its lower one is not printed: 0.2 here",
+            "its rewards are settings of a run",
+            BY_PROBLEM,
+        ),
     ),
     "prorl": Variant(
         advantage="zscore",
@@ -144,7 +165,10 @@ VARIANTS = {
     "maxrl": Variant(
         advantage="maxrl",
         source="MaxRL, arXiv:2602.02710",
-        differs=("clip 0.2 and the token mean are those of the authors' code, not of the paper",),
+        differs=(
+            "clip 0.2 and the token mean are those of the authors' code, which takes one optimizer "
+            "step per batch, so that the clip never acts",
+        ),
     ),
     "gdpo": Variant(
         advantage="gdpo",
@@ -157,13 +181,15 @@ VARIANTS = {
         ),
     ),
     "dppo": Variant(
-        advantage="zscore",
+        advantage="centred",
         surrogate="tv",
-        clip_low=0.2,
         clip_high=0.2,
+        weighting="budget",
         source="DPPO, arXiv:2602.04879, the total-variation form",
         differs=(
-            "advantage and weighting are not settled by the paper's text: GRPO's, and tokens",
+            "advantage and weighting are those of the authors' script, not of the paper's text",
+            "a probability may move by 0.2, as in public code; the authors' largest run uses 0.15",
+            MANY_STEPS.format(8),
         ),
     ),
     "book_ch6": Variant(
