@@ -136,6 +136,7 @@ VARIANTS = {
     "lite_ppo": Variant(
         advantage="raw_std",
         source="LitePPO, arXiv:2508.08221, section 5",
+        differs=("the paper prints no clip bound: 0.2 here",),
     ),
     "magistral": Variant(
         advantage="batch_std",
@@ -159,6 +160,7 @@ VARIANTS = {
         differs=(
             "the paper resets reference and optimizer by hand, when validation stalls",
             "the paper prints neither estimator nor coefficient: k3 and 0.0001 here",
+            MANY_STEPS.format(4),
             CARRIED,
         ),
     ),
