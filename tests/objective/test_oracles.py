@@ -638,8 +638,9 @@ def top_entropy(oracle: dict[str, Any], dtype: torch.dtype) -> None:
 @check("filter_prompts")
 def filter_prompts(oracle: dict[str, Any], dtype: torch.dtype) -> None:
     rates, expected = oracle["inputs"]["solve_rates"], oracle["expected"]
+    groups = [[1.0] * round(20 * rate) + [0.0] * round(20 - 20 * rate) for rate in rates]
     keep = {
-        "keep_zero_signal": [selection.has_signal(rate) for rate in rates],
+        "keep_zero_signal": adv.mixed(*rewards_and_all(groups, dtype)).tolist(),
         "keep_no_positive_resampling": [selection.still_hard(rate, 0.9) for rate in rates],
         "keep_offline_0625": [selection.still_hard(rate, 0.625 + 1e-9) for rate in rates],
     }

@@ -11,11 +11,6 @@ from torch import Tensor
 from rlvr.objective.surrogates import Advantages, Mask, PerToken
 
 
-def has_signal(solve_rate: float) -> bool:
-    """True for a group with right and wrong answers. Source: DAPO, arXiv:2503.14476, eq. 11."""
-    return 0 < solve_rate < 1
-
-
 def still_hard(pass_rate: float | None, most: float) -> bool:
     """False once a problem's answers were right as often as `most`: it is not drawn again.
 

@@ -121,12 +121,12 @@ def make_batch(
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     size = len(groups[0].rollouts)
-    tokens, mask, lengths = pad(rollouts, pad_id)
+    tokens, answers, lengths = pad(rollouts, pad_id)
     _, scored = rewards_of(groups)
     counted = scored.flatten()
-    mask = mask & counted[:, None]
-    sampler_logprobs = spread(mask_of_answers(rollouts), [r.sampler_logprobs for r in rollouts])
-    entropies = spread(mask_of_answers(rollouts), [r.sampler_entropies for r in rollouts])
+    mask = answers & counted[:, None]
+    sampler_logprobs = spread(answers, [r.sampler_logprobs for r in rollouts])
+    entropies = spread(answers, [r.sampler_entropies for r in rollouts])
     if variant.overlong == "mask":
         mask = finished_only(torch.tensor([r.finish_reason == "stop" for r in rollouts]), mask)
     return Batch(
@@ -163,11 +163,6 @@ def pad(
     ]
     tokens[position < lengths[:, None]] = torch.tensor(ids)
     return tokens, mask, lengths
-
-
-def mask_of_answers(rollouts: Sequence[Rollout]) -> Bool[Tensor, "B T"]:
-    """True at answer tokens, whatever trains."""
-    return pad(rollouts, 0)[1]
 
 
 def spread(answers: Bool[Tensor, "B T"], values: Sequence[Sequence[float]]) -> Float[Tensor, "B T"]:
