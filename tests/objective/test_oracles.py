@@ -835,13 +835,13 @@ def tabular_policy(oracle: dict[str, Any], dtype: torch.dtype) -> None:
         loss = (per_token_loss(row, t, Controls()) * weight).sum()
         (found,) = torch.autograd.grad(loss, variable)
         cut = cut_of(row, t, Controls())
-        assert loss.item() == pytest.approx(value, rel=1e-6)
+        assert loss.item() == pytest.approx(value, rel=1e-9)
         wanted = torch.tensor(expected["steps_grad"][step], dtype=torch.float64)
-        assert torch.allclose(found, wanted, rtol=1e-6)
+        assert torch.allclose(found, wanted, rtol=1e-9, atol=1e-12)
         assert (cut.low + cut.high) / cut.of == pytest.approx(expected["steps_clip_fraction"][step])
         logits = logits - given["lr"] * found
     final = torch.tensor(expected["final_logits"], dtype=torch.float64)
-    assert torch.allclose(logits, final, rtol=1e-6)
+    assert torch.allclose(logits, final, rtol=1e-9, atol=1e-12)
 
 
 @check("grad_clip_global_norm")
