@@ -1,5 +1,6 @@
 """The verifier: by hand, on hostile text, and on the shown cases within its scope."""
 
+import contextlib
 import json
 import tempfile
 import time
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 
 from rlvr.verify import compare, grade
 from rlvr.verify.extract import extract
-from rlvr.verify.parse import clean, number_of
+from rlvr.verify.nodes import Number
+from rlvr.verify.parse import read
+from rlvr.verify.typography import TooLargeError, UnreadableError
 
 CASES = [
     json.loads(line)
@@ -102,11 +105,12 @@ def test_right_answers_are_accepted(reference: str, response: str) -> None:
 @pytest.mark.parametrize(("reference", "response"), WRONG)
 def test_wrong_answers_are_refused_with_a_reason(reference: str, response: str) -> None:
     score = grade(reference, response)
-    assert (score.verdict, score.value) == ("incorrect", 0.0)
+    assert score.verdict != "correct"
+    assert score.value == 0.0
     assert score.reason
 
 
-@pytest.mark.parametrize("reference", ["", "x^2+1", r"\sqrt{2}", "9" * 3000])
+@pytest.mark.parametrize("reference", ["", "  ", r"\frac{1}{", "x^2 +* 1", "$$"])
 def test_a_reference_we_cannot_read_is_our_fault_and_no_zero(reference: str) -> None:
     score = grade(reference, r"\boxed{3}")
     assert (score.verdict, score.value) == ("could not judge", None)
@@ -184,35 +188,25 @@ def response_of(case: dict[str, Any]) -> str:
     return f"{prefix}{unit * count}{suffix}"
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in CASES if c["kind"] in HOSTILE], ids=lambda case: case["id"]
-)
-def test_a_hostile_case_is_not_accepted_wrongly_and_is_quick(case: dict[str, Any]) -> None:
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_a_shown_case_gets_its_verdict_quickly_and_runs_nothing(case: dict[str, Any]) -> None:
     began = time.perf_counter()
-    accepted = grade(str(case["gold"]), response_of(case)).verdict == "correct"
+    score = grade(str(case["gold"]), response_of(case))
     assert time.perf_counter() - began < SLOWEST_SECONDS
-    assert not accepted or case["expect"]
+    assert (score.verdict == "correct") == case["expect"], score.reason
     assert not (Path(tempfile.gettempdir()) / "rlvr_pwned").exists()
-    assert grade("2", r"\boxed{2}").verdict == "correct"
-    assert grade("2", r"\boxed{3}").verdict == "incorrect"
+    if case["kind"] in HOSTILE:
+        assert grade("2", r"\boxed{2}").verdict == "correct"
+        assert grade("2", r"\boxed{3}").verdict == "incorrect"
 
 
-def test_nothing_is_read_as_a_number_that_is_none() -> None:
-    for text in (
-        "",
-        "-",
-        ".",
-        "1e5",
-        "0x10",
-        "1_000",
-        "inf",
-        "nan",
-        "1/2/3",
-        "--1",
-        "1 2/0",
-        "\u0663",
-    ):
-        assert number_of(clean(text)) is None, text
+@pytest.mark.parametrize(
+    "text",
+    ["", "-", ".", "0x10", "1_000", "inf", "nan", "1/2/3", "--", "1 2/0", "12 34", "1e99999"],
+)
+def test_nothing_is_read_as_a_number_that_is_none(text: str) -> None:
+    with contextlib.suppress(UnreadableError, TooLargeError):
+        assert not isinstance(read(text), Number)
 
 
 def test_the_reason_names_why_there_is_no_answer() -> None:

@@ -1,75 +1,229 @@
-"""`rlvr verify`: grade one answer, or a file of them."""
+"""`rlvr verify`: grade one answer, a file of them, or the stored rollouts of a run again."""
 
+import importlib.util
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
+from rlvr import records
 from rlvr.commands.options import Options, write_json
-from rlvr.errors import UsageError
+from rlvr.errors import UsageError, unknown_name
 from rlvr.observe.result import printable
+
+EXAMPLE = '{"gold": "1/2", "response": "so it is \\\\boxed{0.5}"}'
+CHUNK = 256  # lines that are graded together
+OTHER_SECONDS = 10.0  # longest that another verifier may take for one answer
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line to grade, and what was said of it before."""
+
+    id: object
+    reference: str
+    response: str
+    alternatives: tuple[str, ...] = ()
+    stored: str | None = None
+    """The verdict of a run, where the line is one of its rollouts."""
+    cut: bool = False
+    """Whether the length limit of a run cut the answer."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What all lines came to."""
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    seconds: list[float] = field(default_factory=list)
+    changed: int = 0
+    stored: int = 0
+    others: Counter[tuple[str, str]] = field(default_factory=Counter)
+    broken: int = 0
 
 
 def verify_command(about: str, words: Sequence[str]) -> int:
-    """Grade one pair, or every line of a JSONL file in order."""
-    from rlvr.verify import grade
-
-    parser = Options("verify", about, "(--reference R --response TEXT | --jsonl FILE) [--json]")
+    """Grade one pair, every line of a JSONL file in order, or every rollout of a run."""
+    usage = "(--reference R --response TEXT | --jsonl FILE | --run RUN) [--lenient] [--json] ..."
+    parser = Options("verify", about, usage)
     parser.add_argument("--reference", metavar="R", help="the reference answer")
     parser.add_argument("--response", metavar="TEXT", help="the whole text of an answer")
     parser.add_argument("--jsonl", metavar="FILE", help='lines of {"gold": ..., "response": ...}')
+    parser.add_argument("--run", metavar="RUN", help="grade the stored rollouts of a run again")
+    parser.add_argument(
+        "--lenient", action="store_true", help="also take the last number of an unmarked answer"
+    )
+    parser.add_argument("--against", metavar="NAME", help="compare with it, such as math-verify")
+    parser.add_argument(
+        "--skip-broken", action="store_true", help="leave out lines that are no good, and count"
+    )
     parser.add_argument("--json", action="store_true", help="one object on standard output")
     given = parser.parse(words)
-    if given.jsonl is not None:
-        return _grade_file(Path(given.jsonl))
-    if given.reference is None or given.response is None:
-        parser.error("give --reference and --response, or --jsonl FILE")
-    score = grade(given.reference, given.response)
-    if given.json:
-        write_json({"verdict": score.verdict, "answer": score.answer, "reason": score.reason})
-    else:
-        sys.stdout.write(f"{score.verdict}: {printable(score.reason)}\n")
-    return 0
+    if sum(value is not None for value in (given.reference, given.jsonl, given.run)) != 1:
+        parser.error("give --reference and --response, or --jsonl FILE, or --run RUN")
+    other = _other(given.against)
+    if given.reference is None:
+        path = Path(given.jsonl if given.jsonl is not None else given.run)
+        files = [path] if given.jsonl is not None else _rollout_files(path)
+        return _grade_all(path, files, given.lenient, other, given.skip_broken)
+    if given.response is None:
+        parser.error("give --response TEXT, the answer to grade")
+    return _grade_one(given.reference, given.response, given.lenient, other, given.json)
 
 
-def _grade_file(path: Path) -> int:
+def _grade_one(
+    reference: str, response: str, lenient: bool, other: str | None, as_json: bool
+) -> int:
     from rlvr.verify import grade
 
-    counts: dict[str, int] = {}
-    for number, row in _rows(path):
-        began = time.perf_counter()
-        score = grade(str(row["gold"]), str(row["response"]))
-        counts[score.verdict] = counts.get(score.verdict, 0) + 1
-        write_json(
-            {
-                "id": row.get("id", number),
-                "verdict": score.verdict,
-                "answer": score.answer,
-                "reason": score.reason,
-                "seconds": round(time.perf_counter() - began, 6),
-            }
-        )
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-    sys.stderr.write(f"{path}: {summary or 'no lines'}\n")
+    score = grade(reference, response, lenient=lenient)
+    row = {"verdict": score.verdict, "answer": score.answer, "reason": score.reason}
+    if other is not None:
+        row["against"] = _other_verdicts(other, [Row(0, reference, response)])[0]
+    if as_json:
+        write_json(row)
+        return 0
+    sys.stdout.write(f"{score.verdict}: {printable(score.reason)}\n")
+    if other is not None:
+        sys.stdout.write(f"the other verifier: {row['against']}\n")
     return 0
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    if not path.is_file():
-        raise UsageError(f'no file {path}. Give lines such as {{"gold": "2", "response": "2"}}.')
-    with path.open(encoding="utf-8", errors="surrogateescape") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise UsageError(f"{path}, line {number} is not JSON: {error}.") from None
-            if not isinstance(row, dict) or not {"gold", "response"} <= set(row):
-                raise UsageError(f'{path}, line {number} needs "gold" and "response".')
-            if not isinstance(row["response"], str) or not isinstance(
-                row["gold"], str | int | float
-            ):
-                raise UsageError(f'{path}, line {number}: "gold" and "response" take text.')
-            yield number, row
+def _grade_all(
+    path: Path, files: Sequence[Path], lenient: bool, other: str | None, skip_broken: bool
+) -> int:
+    from rlvr.verify import Item
+    from rlvr.verify.grading import grade_timed
+
+    tally, began = Tally(), time.perf_counter()
+    if not skip_broken:
+        for _ in _rows(files, None):  # a broken line ends it before anything is written
+            pass
+    lines = _rows(files, tally if skip_broken else None)
+    while rows := list(islice(lines, CHUNK)):
+        items = [Item(row.reference, row.response, row.alternatives) for row in rows]
+        others = _other_verdicts(other, rows) if other is not None else [None] * len(rows)
+        for row, (score, seconds), against in zip(
+            rows, grade_timed(items, time.perf_counter, lenient=lenient), others, strict=True
+        ):
+            verdict = "incorrect" if row.cut else score.verdict
+            reason = "cut by the length limit" if row.cut else score.reason
+            line = {"id": row.id, "verdict": verdict, "answer": score.answer, "reason": reason}
+            line["seconds"] = round(seconds, 6)
+            tally.verdicts[verdict] += 1
+            tally.seconds.append(seconds)
+            if row.stored is not None:
+                line["stored"] = row.stored
+                tally.stored += 1
+                tally.changed += row.stored != verdict
+            if against is not None:
+                line["against"] = against
+                tally.others[verdict, against] += 1
+            write_json(line)
+    sys.stderr.write(_summary(path, tally, time.perf_counter() - began))
+    return 0
+
+
+def _summary(path: Path, tally: Tally, took: float) -> str:
+    count = tally.verdicts.total()
+    if not count:
+        return f"{path}: no lines\n"
+    said = ", ".join(f"{n} {verdict}" for verdict, n in sorted(tally.verdicts.items()))
+    slowest = sorted(tally.seconds)[min(count - 1, int(count * 0.99))]
+    text = f"{path}: {said}; {took:.1f} s, 99% within {1000 * slowest:.1f} ms each\n"
+    if tally.broken:
+        text += f"  {tally.broken} broken lines were left out\n"
+    if tally.stored:
+        text += f"  {tally.changed} of {tally.stored} verdicts differ from the stored ones\n"
+    for (ours, theirs), n in sorted(tally.others.items()):
+        text += f"  {n:>6} {ours} here, {theirs} there\n"
+    return text
+
+
+def _rollout_files(run: Path) -> list[Path]:
+    files = sorted((run / "rollouts").glob("step-*.jsonl"))
+    if not files:
+        raise UsageError(f"{run} holds no rollouts. Give the folder of a run, such as runs/NAME.")
+    return files
+
+
+def _rows(files: Iterable[Path], skipping: Tally | None) -> Iterator[Row]:
+    """The rows of some files; broken ones are counted in `skipping`, or end it all."""
+    for path in files:
+        if not path.is_file():
+            raise UsageError(f"{path} is no file. Give lines such as {EXAMPLE}.")
+        with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                try:
+                    yield _row(path, number, line)
+                except UsageError:
+                    if skipping is None:
+                        raise
+                    skipping.broken += 1
+
+
+def _row(path: Path, number: int, line: str) -> Row:
+    where = f"{path}, line {number}"
+    try:
+        found = json.loads(line, parse_float=str)  # `1e400` as it is written
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{where} is not JSON: {error}. A good line: {EXAMPLE}. --skip-broken leaves it out."
+        ) from None
+    if not isinstance(found, dict):
+        raise UsageError(
+            f"{where} is no object. A good line: {EXAMPLE}. --skip-broken leaves it out."
+        )
+    reference = found.get("gold", found.get("reference"))
+    response = found.get("response", found.get("text"))
+    if isinstance(reference, (int, float)) and not isinstance(reference, bool):
+        reference = str(reference)
+    if not isinstance(reference, str) or not isinstance(response, str):
+        raise UsageError(
+            f'{where} needs "gold" (or "reference") and "response" (or "text"), both text. '
+            f"A good line: {EXAMPLE}. --skip-broken leaves it out."
+        )
+    return Row(
+        _identity(found, number),
+        reference,
+        records.response(response, opened=found.get("opened") is True),
+        tuple(str(one) for one in found.get("alternatives") or ()),
+        stored=found.get("verdict") if "rollout" in path.parent.name else None,
+        cut=found.get("finish_reason") == "length",
+    )
+
+
+def _identity(found: dict[str, Any], number: int) -> object:
+    if "slot" in found and "step" in found:
+        return f"step {found['step']}, group {found.get('group_id')}, slot {found['slot']}"
+    return found.get("id", number)
+
+
+def _other(name: str | None) -> str | None:
+    """The function of another verifier, which must be installed."""
+    from rlvr.verify.others import OTHERS
+
+    if name is None:
+        return None
+    if name not in OTHERS:
+        raise unknown_name("verifier", name, OTHERS)
+    task, module = OTHERS[name]
+    if importlib.util.find_spec(module) is None:
+        raise UsageError(f"{name} is not installed. Install it with: pip install {name}")
+    return task
+
+
+def _other_verdicts(task: str, rows: Sequence[Row]) -> list[str]:
+    """What another verifier says of some rows: a verdict, or what went wrong with it."""
+    from rlvr.verify.pool import Pool
+
+    with Pool(task, workers=2, deadline_seconds=OTHER_SECONDS, memory_mib=4096) as pool:
+        done = pool.run([[row.reference, row.response] for row in rows])
+    return [str(one.value) if not one.failure else one.failure for one in done]

@@ -1,5 +1,6 @@
 """The verifier: what the answer is, and whether it equals the reference. Nothing is evaluated."""
 
-from rlvr.verify.equal import compare, grade
+from rlvr.verify.grading import Item, grade, grade_batch
+from rlvr.verify.verdict import compare, readable
 
-__all__ = ["compare", "grade"]
+__all__ = ["Item", "compare", "grade", "grade_batch", "readable"]
