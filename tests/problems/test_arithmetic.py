@@ -1,11 +1,13 @@
 """The built-in problems: right answers, and a split that nothing crosses."""
 
 import re
+from hashlib import sha256
 from random import Random
 
 import pytest
 
 from rlvr.abacus.corpus import Mix, document
+from rlvr.errors import UsageError
 from rlvr.problems.arithmetic import (
     HARD,
     NORMAL,
@@ -16,6 +18,7 @@ from rlvr.problems.arithmetic import (
     held_out_problems,
     training_problem,
 )
+from rlvr.problems.sources import load_problems
 
 Key = tuple[str, tuple[int, ...]]
 
@@ -100,6 +103,58 @@ def test_no_held_out_problem_occurs_in_any_form_in_the_pretraining_corpus() -> N
         seen |= {key_of(expression) for expression in expressions}
     assert len(seen) > 10_000
     assert not seen & held_out
+
+
+@pytest.mark.parametrize(
+    ("name", "digits", "kinds"),
+    [
+        ("arithmetic?digits=2", {1, 2}, {kind for kind, _ in NORMAL.kinds}),
+        ("arithmetic?digits=2&kinds=product", {2}, {"product"}),
+        ("arithmetic?kinds=sum,word", {1, 2, 3}, {"sum", "word"}),
+        ("arithmetic-hard?digits=3-4&kinds=more_terms", {3, 4}, {"more_terms"}),
+    ],
+)
+def test_lengths_and_kinds_can_be_chosen_and_the_split_holds(
+    name: str, digits: set[int], kinds: set[str]
+) -> None:
+    source = load_problems(name)
+    training = source.take(0, 0, 2000)
+    assert {problem.subject for problem in [*training, *source.held_out]} == kinds
+    assert {problem.level for problem in training} <= digits
+    apart = {
+        key_of(problem.prompt) for span in RANGES.values() for problem in held_out_problems(span)
+    }
+    apart |= {key_of(problem.prompt) for problem in source.held_out}
+    assert 2 <= len(source.held_out) <= 1000
+    assert not apart & {key_of(problem.prompt) for problem in training}
+
+
+def test_the_streams_of_the_whole_ranges_are_those_of_the_first_version() -> None:
+    digest = sha256()
+    for name, span in RANGES.items():
+        source = load_problems(name)
+        for problem in [*source.held_out, *source.take(0, 0, 1000), *source.take(7, 500, 500)]:
+            digest.update(f"{problem.id}={problem.answer}\n".encode())
+        assert source.held_out == held_out_problems(span)
+    assert digest.hexdigest()[:16] == "9200de0033d9d69b"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("arithmetic?digits=1", "never held out"),
+        ("arithmetic?digits=0", "from 1 to 9"),
+        ("arithmetic?digits=10", "from 1 to 9"),
+        ("arithmetic?kinds=sums", "Did you mean 'sum'"),
+        ("arithmetic-hard?kinds=word", "Known: difference, more_terms, product, sum"),
+        ("arithmetic?level=2", "Known: digits, kinds"),
+        ("arithmetic:file.jsonl", "takes no file"),
+    ],
+)
+def test_what_can_not_be_chosen_is_refused_in_words(name: str, says: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        load_problems(name)
+    assert says in str(refused.value)
 
 
 def test_the_training_stream_is_a_function_of_seed_and_number() -> None:

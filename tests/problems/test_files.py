@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from rlvr.errors import UsageError
-from rlvr.problems.files import read_jsonl
+from rlvr.problems.files import read_problems
+from rlvr.problems.listed import split_source
 from rlvr.problems.prompts import render
-from rlvr.problems.sources import file_source, load_problems
+from rlvr.problems.sources import load_problems
 from rlvr.records import Problem
 
 GOOD = '{"problem": "1+1=", "answer": "2"}\n'
@@ -21,13 +22,17 @@ def write(folder: Path, content: str | bytes) -> Path:
     return path
 
 
+def read(path: Path) -> tuple[Problem, ...]:
+    return read_problems(path).whole(str(path)).problems
+
+
 def test_good_rows_become_problems(tmp_path: Path) -> None:
     rows = [
         {"problem": "1+1=", "answer": 2},
         {"problem": "half?", "answer": "1/2", "id": "h", "subject": "fractions", "level": 3},
     ]
     text = "\ufeff" + "\n\n".join(map(json.dumps, rows))
-    first, second = read_jsonl(write(tmp_path, text))
+    first, second = read(write(tmp_path, text))
     assert (first.prompt, first.answer, first.id) == ("1+1=", "2", "mine.jsonl:1")
     assert (second.id, second.subject, second.level) == ("h", "fractions", 3)
     assert second.source.endswith("line 3")
@@ -35,7 +40,7 @@ def test_good_rows_become_problems(tmp_path: Path) -> None:
 
 def test_a_number_as_answer_is_written_out_as_a_grader_reads_it(tmp_path: Path) -> None:
     for number, text in (("0.00001", "0.00001"), ("1e22", "1" + "0" * 22), ("-0.5", "-0.5")):
-        (problem,) = read_jsonl(write(tmp_path, f'{{"problem": "?", "answer": {number}}}'))
+        (problem,) = read(write(tmp_path, f'{{"problem": "?", "answer": {number}}}'))
         assert Fraction(problem.answer) == Fraction(number)
         assert problem.answer.removesuffix(".0") == text
 
@@ -60,24 +65,24 @@ def test_a_number_as_answer_is_written_out_as_a_grader_reads_it(tmp_path: Path) 
 )
 def test_a_broken_row_is_refused_with_its_line(tmp_path: Path, row: str, says: str) -> None:
     with pytest.raises(UsageError, match=r"line 2") as refused:
-        read_jsonl(write(tmp_path, GOOD + row))
+        read(write(tmp_path, GOOD + row))
     assert says in str(refused.value)
 
 
 def test_text_that_is_not_utf8_is_refused_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="line 2 is not UTF-8"):
-        read_jsonl(write(tmp_path, GOOD.encode() + b"\xff\xfe"))
+        read(write(tmp_path, GOOD.encode() + b"\xff\xfe"))
 
 
 def test_no_file_a_folder_and_an_empty_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no problem file"):
-        read_jsonl(tmp_path / "none.jsonl")
+        read(tmp_path / "none.jsonl")
     with pytest.raises(UsageError, match="can't read"):
-        read_jsonl(tmp_path)
+        read(tmp_path)
     with pytest.raises(UsageError, match="can't read"):
-        read_jsonl(tmp_path / "null\0.jsonl")
+        read(tmp_path / "null\0.jsonl")
     with pytest.raises(UsageError, match="no problem"):
-        read_jsonl(write(tmp_path, "\n\n"))
+        read(write(tmp_path, "\n\n"))
 
 
 def problems(count: int) -> list[Problem]:
@@ -85,7 +90,7 @@ def problems(count: int) -> list[Problem]:
 
 
 def test_every_epoch_holds_each_training_problem_once_in_an_order_of_its_own() -> None:
-    source = file_source("mine", problems(50))
+    source = split_source("mine", problems(50))
     count = 50 - len(source.held_out)
     epochs = [[source.training(7, e * count + i).id for i in range(count)] for e in range(3)]
     assert all(len(set(epoch)) == count for epoch in epochs)
@@ -94,14 +99,14 @@ def test_every_epoch_holds_each_training_problem_once_in_an_order_of_its_own() -
 
 
 def test_resuming_in_a_later_epoch_goes_on_in_the_same_order() -> None:
-    one, two = file_source("mine", problems(30)), file_source("mine", problems(30))
+    one, two = split_source("mine", problems(30)), split_source("mine", problems(30))
     straight = [p.id for step in range(1, 12) for p in one.take(3, step, 8)]
     resumed = [p.id for step in range(6, 12) for p in two.take(3, step, 8)]
     assert straight[5 * 8 :] == resumed
 
 
 def test_a_file_too_small_to_split_says_so() -> None:
-    source = file_source("mine", problems(3))
+    source = split_source("mine", problems(3))
     assert len(source.held_out) == 3
     assert "too few" in source.about
 
@@ -114,4 +119,4 @@ def test_unknown_problems_are_refused_with_the_nearest_name() -> None:
 def test_unknown_templates_are_refused() -> None:
     with pytest.raises(UsageError, match="boxed"):
         render("box", problems(1)[0])
-    assert render("plain", problems(1)[0]) == "0+1="
+    assert render("plain", problems(1)[0]).text == "0+1="

@@ -20,6 +20,7 @@ Operation = Literal["sum", "difference", "product"]
 HELD_OUT_ONE_IN = 10
 HELD_OUT_COUNT = 1000
 HELD_OUT_SEED = 20_261_201
+MOST_MISSES = 2000  # draws in a row that add nothing to a held-out set, before it is whole
 
 WORDS: dict[Operation, tuple[str, ...]] = {
     "sum": (
@@ -104,6 +105,22 @@ HARD = Range(
 RANGES = {span.name: span for span in (NORMAL, HARD)}
 
 
+def narrowed(
+    span: Range, name: str, digits: Sequence[int] | None, kinds: Sequence[str] | None
+) -> Range:
+    """A range of only some lengths of numbers and some kinds of questions.
+
+    Lengths that the range does not have come up equally often. Its streams are its own, and so is
+    its held-out set; a question falls on the same side of the split in every range.
+    """
+    shares = dict(span.digits)
+    if digits is not None:
+        known = all(length in shares for length in digits)
+        shares = {length: shares[length] if known else 1.0 for length in digits}
+    kept = tuple(pair for pair in span.kinds if kinds is None or pair[0] in kinds)
+    return Range(name, kept, tuple(shares.items()), span.terms)
+
+
 def _pick(random: Random, shares: Sequence[tuple[T, float]]) -> T:
     values, weights = zip(*shares, strict=True)
     chosen: T = random.choices(values, weights)[0]
@@ -174,10 +191,13 @@ def training_problem(span: Range, seed: int, index: int) -> Problem:
 
 @cache
 def held_out_problems(span: Range) -> tuple[Problem, ...]:
-    """The fixed held-out set of a range: 1,000 different problems, the same for every seed."""
+    """The fixed held-out set of a range, the same for every seed: 1,000 different problems, or all
+    there are."""
     random = Random(f"{span.name}/held out/{HELD_OUT_SEED}")
     problems: dict[str, Problem] = {}
-    while len(problems) < HELD_OUT_COUNT:
+    misses = 0
+    while len(problems) < HELD_OUT_COUNT and misses < MOST_MISSES:
         problem = problem_of(draw_side(random, span, held_out=True), span)
+        misses = misses + 1 if problem.id in problems else 0
         problems.setdefault(problem.id, problem)
     return tuple(problems.values())

@@ -1,27 +1,179 @@
-"""Templates: how a problem is put to the model."""
+r"""Templates: how a problem is put to the model.
 
-from rlvr.errors import unknown_name
-from rlvr.records import Problem
+Nothing is formatted: `{problem}` is the place of the problem's text, and every other brace, in the
+template and in the problem, is itself.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from rlvr.errors import UsageError, unknown_name
+from rlvr.records import Problem, Prompt
+
+PLACE = "{problem}"
+SHOWN = 60  # characters of a template in a message
+OTHER_PLACES = ("{question}", "{prompt}", "{input}", "{query}", "{}", "{0}", "%s", "$problem")
+FILE_ENDINGS = (".txt", ".md", ".prompt")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A built-in template."""
+
+    text: str
+    about: str
+
+
+EXAMPLES = (
+    ("58+24=", "8+4=12 5+2+1=8", "82"),
+    ("403-16=", "13-6=7 9-1=8 3-0=3", "387"),
+    ("12*9=", "2*9=18 1*9+1=10", "108"),
+)
+"""Questions with their work and answer; none is held out by `arithmetic`."""
+
+
+def _worked(answers: list[str]) -> str:
+    """Questions with the answers, then the place of the problem."""
+    asked = [f"Question: {question}\nAnswer: " for question, _, _ in EXAMPLES]
+    shown = [f"{ask}{answer}\n\n" for ask, answer in zip(asked, answers, strict=True)]
+    return f"{''.join(shown)}Question: {PLACE}\nAnswer:"
+
 
 TEMPLATES = {
-    "plain": "{problem}",
-    "boxed": "{problem}\nPut the final answer in \\boxed{{}}.\n",
-    "think": (
-        "{problem}\nThink first, between <think> and </think>. "
-        "Then put the final answer in \\boxed{{}}.\n"
+    "plain": Template(PLACE, "the problem and nothing else"),
+    "boxed": Template(
+        f"{PLACE}\nPut the final answer in \\boxed{{}}.\n", "asks for the answer in a box"
+    ),
+    "think": Template(
+        f"{PLACE}\nThink first, between <think> and </think>. "
+        "Then put the final answer in \\boxed{}.\n",
+        "asks for a thought between tags, then a boxed answer",
+    ),
+    "think_prefilled": Template(
+        f"{PLACE}\nThink first, between <think> and </think>. "
+        "Then put the final answer in \\boxed{}.\n<think>",
+        "as `think`, and opens the thought itself",
+    ),
+    "think_answer": Template(
+        f"{PLACE}\nThink first, between <think> and </think>. "
+        "Then give the final answer between <answer> and </answer>.\n",
+        "asks for a thought and an answer, each between tags",
+    ),
+    "examples": Template(
+        _worked([f"\\boxed{{{answer}}}" for _, _, answer in EXAMPLES]),
+        "three questions with their answers before the problem: arithmetic, for base models",
+    ),
+    "think_examples": Template(
+        _worked([f"<think>{work}</think>\\boxed{{{answer}}}" for _, work, answer in EXAMPLES]),
+        "the same three, each worked out between tags",
     ),
 }
 
 
-def render(template: str, problem: Problem) -> str:
+def render(template: str, problem: Problem) -> Prompt:
     r"""The prompt of a problem.
 
-    Raises:
-        UsageError: There is no such template.
+    Args:
+        template: A name of `TEMPLATES`, or a text that holds `{problem}`.
+        problem: Its text is put in as it is.
 
-    >>> render("boxed", Problem("1", "What is 1+1?", "2", "here"))
+    Raises:
+        UsageError: There is no such template, or the text can't be one.
+
+    >>> render("boxed", Problem("1", "What is 1+1?", "2", "here")).text
     'What is 1+1?\nPut the final answer in \\boxed{}.\n'
+    >>> render("Q: {problem} A:", Problem("1", "{problem} %s {}", "2", "here")).text
+    'Q: {problem} %s {} A:'
     """
-    if template not in TEMPLATES:
-        raise unknown_name("template", template, TEMPLATES)
-    return TEMPLATES[template].format(problem=problem.prompt)
+    before, after = halves(template)
+    return Prompt(problem.prompt, before, after)
+
+
+@lru_cache(maxsize=32)
+def halves(template: str) -> tuple[str, str]:
+    """What stands before the problem, and what behind it.
+
+    Raises:
+        UsageError: As `render`.
+    """
+    if template in TEMPLATES:
+        template = TEMPLATES[template].text
+    fault = fault_of(template)
+    if fault:
+        raise UsageError(fault)
+    before, _, after = template.partition(PLACE)
+    return before, after
+
+
+def fault_of(template: str) -> str:
+    r"""What is wrong with a template that is no name of the table; empty where nothing is."""
+    shown = repr(template if len(template) <= SHOWN else f"{template[:SHOWN]}...")
+    good = r"An example: '{problem}\nThe answer is '."
+    if "{{problem}}" in template:
+        return (
+            f"the template {shown} has {{{{problem}}}}: no brace is doubled here, and the outer "
+            f"two would stay in the prompt. Write {{problem}}, and \\boxed{{}} as it is."
+        )
+    found = template.count(PLACE)
+    if found > 1:
+        return (
+            f"the template {shown} holds {{problem}} {found} times, and the problem is put in "
+            f"once. Leave one. {good}"
+        )
+    if any("\ud800" <= letter <= "\udfff" for letter in template):
+        return f"the template {shown} holds half of a character pair, which no tokenizer reads."
+    if found == 1:
+        return ""
+    other = next((place for place in OTHER_PLACES if place in template), None)
+    if other or any(mark in template for mark in "{}\n "):
+        instead = f" in the place of {other}" if other else " where the problem belongs"
+        return (
+            f"the template {shown} does not hold {{problem}}: the model would never see the "
+            f"question. Write {{problem}}{instead}. {good}"
+        )
+    told = str(unknown_name("template", template, TEMPLATES))
+    return f"{told} Or give a text with {{problem}} in it, or a file of one."
+
+
+def doubt_of(template: str) -> str:
+    r"""What is most likely not meant in a template that works; empty where nothing is.
+
+    >>> doubt_of(r"{problem}\n")
+    'the template spells \\n, which stays two characters: give a file for several lines'
+    >>> doubt_of(r"{problem} $a \neq b$")
+    ''
+    """
+    if re.search(r"\\n(?![a-z])", template):
+        return r"the template spells \n, which stays two characters: give a file for several lines"
+    return ""
+
+
+def resolved(template: str) -> str:
+    r"""A name as it is; a text as it is; a file as its text, less one line end at its end.
+
+    Raises:
+        UsageError: The file is not there, or can't be read, or no template.
+    """
+    if template in TEMPLATES or PLACE in template or "\n" in template:
+        return template
+    try:
+        there = Path(template).is_file()
+        text = Path(template).read_text(encoding="utf-8") if there else None
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"the template file {template} can't be read: {error}. It must be text in UTF-8."
+        ) from None
+    if text is None:
+        if template.endswith(FILE_ENDINGS):
+            raise UsageError(
+                f"no template file {template}. Give a file whose text holds {{problem}}, or a name "
+                f"({', '.join(TEMPLATES)})."
+            )
+        return template
+    text = text.removesuffix("\n")
+    fault = fault_of(text) if text not in TEMPLATES else "it holds only the name of a template."
+    if fault:
+        raise UsageError(f"{template}: {fault}")
+    return text

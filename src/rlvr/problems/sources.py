@@ -1,86 +1,196 @@
-"""The problems of a run: a training stream by number, and a held-out set."""
+"""The table of sources: what `--problems` can name, and how each is loaded."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from random import Random
-from zlib import crc32
+from typing import Literal
 
 from rlvr.errors import UsageError, unknown_name
-from rlvr.problems.arithmetic import RANGES, held_out_problems, training_problem
-from rlvr.problems.files import read_jsonl
+from rlvr.problems import countdown, gym
+from rlvr.problems.arithmetic import RANGES, held_out_problems, narrowed, training_problem
+from rlvr.problems.files import read_problems
+from rlvr.problems.listed import Source, evaluation_source, paired_source, select, split_source
+from rlvr.problems.maths import SETS, Labelled, doubts_of, load_set, read_set
+from rlvr.problems.names import Asked, chosen, parse_name, whole_numbers
+from rlvr.problems.tables import READERS
 from rlvr.records import Problem
 
-HELD_OUT_ONE_IN = 10
-HELD_OUT_MOST = 1000
+HUB_OPTIONS = ("level", "subject", "broken")
+COPY_OPTIONS = (*HUB_OPTIONS, "held_out")
+FILE_OPTIONS = (*COPY_OPTIONS, "problem", "answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Problems to train on and problems to hold out."""
+class Dataset:
+    """A row of the table."""
 
-    name: str
     about: str
-    training: Callable[[int, int], Problem]
-    """`training(seed, index)`: number `index` of the stream of a seed; no state to save."""
-    held_out: Sequence[Problem]
-    listed: Sequence[Problem] = ()
-    """All problems of a file; empty where the training stream has no end."""
-
-    def take(self, seed: int, first: int, count: int) -> list[Problem]:
-        """`count` problems of the stream of a seed, from number `first` on."""
-        return [self.training(seed, index) for index in range(first, first + count)]
+    load: Callable[[Asked], Source]
+    forms: tuple[str, ...] = ()
+    """Other forms of the name, as a user writes them."""
+    goes_on: bool = False
+    """Whether a file or a task may follow the name, behind a colon."""
 
 
-ABOUT = {
-    "arithmetic": "sums, differences, products, three terms, word problems; 1 to 3 digits",
-    "arithmetic-hard": "4 to 6 digits, four and five terms; the built-in model starts near zero",
+def _arithmetic(asked: Asked) -> Source:
+    asked.only(("digits", "kinds"))
+    span = RANGES[str(asked.name)]
+    about = DATASETS[span.name].about
+    if asked.options:
+        digits = whole_numbers(asked, "digits", 1, 9)
+        kinds = chosen(asked, "kinds", [kind for kind, _ in span.kinds])
+        span = narrowed(span, asked.text, digits, kinds)
+        about = "numbers of " + ", ".join(str(length) for length, _ in span.digits) + " digits"
+        about += "; " + ", ".join(kind for kind, _ in span.kinds)
+    if max(length for length, _ in span.digits) == 1:
+        raise UsageError(
+            f"{asked.text}: questions of one digit are never held out, so there would be none to "
+            "evaluate on. Add longer numbers, such as digits=1-2."
+        )
+    return Source(asked.text, about, partial(training_problem, span), held_out_problems(span))
+
+
+def _countdown(asked: Asked) -> Source:
+    asked.only(("numbers", "largest"))
+    counts = whole_numbers(asked, "numbers", 2, 6) or countdown.Span().counts
+    largest = whole_numbers(asked, "largest", 10, 999) or (countdown.Span().largest,)
+    if len(largest) > 1:
+        raise UsageError(f"{asked.text}: largest takes one number, such as largest=50.")
+    span = countdown.Span(asked.text, counts, largest[0])
+    several = " or ".join(map(str, counts))
+    about = f"reach a target from {several} numbers up to {largest[0]}, each used once"
+    training = partial(countdown.training_problem, span)
+    return Source(asked.text, about, training, countdown.held_out_problems(span))
+
+
+def _gym(asked: Asked) -> Source:
+    gym.check_task(asked)
+    about = f"the task {asked.rest} of reasoning-gym, scored by its own scorer"
+    training = partial(gym.training_problem, asked.text)
+    return Source(asked.text, about, training, gym.held_out_problems(asked.text))
+
+
+def _set(asked: Asked) -> Source:
+    kind = SETS[str(asked.name)]
+    if asked.rest:
+        asked.only(COPY_OPTIONS)
+        return _local(asked, kind.trains, lambda path: read_set(kind, path))
+    asked.only(HUB_OPTIONS)
+    held_out, notes = _whole(asked, load_set(kind, "test"))
+    if not kind.trains:
+        return _evaluation(asked, held_out, notes)
+    training, more = _whole(asked, load_set(kind, "train"))
+    return paired_source(asked.text, training, held_out, (*more, *notes))
+
+
+def _file(asked: Asked) -> Source:
+    asked.only(FILE_OPTIONS)
+    fields = {key: asked.options[key] for key in ("problem", "answer") if key in asked.options}
+
+    def read(path: Path) -> Labelled:
+        loaded = read_problems(path, fields)
+        return Labelled(loaded, doubts_of(loaded, path))
+
+    return _local(asked, True, read)
+
+
+def _local(asked: Asked, trains: bool, read: Callable[[Path], Labelled]) -> Source:
+    """A file, its held-out set in it or in another file with the same fields."""
+    problems, notes = _whole(asked, read(Path(asked.rest)))
+    held_out = asked.options.get("held_out")
+    if not trains:
+        return _evaluation(asked, problems, notes)
+    if held_out == "all":
+        instead = "Leave held_out=all out to train on it."
+        return evaluation_source(asked.text, problems, instead, notes)
+    if held_out is None:
+        return split_source(asked.text, problems, notes)
+    other, more = _whole(asked, read(Path(held_out)))
+    return paired_source(asked.text, problems, other, (*notes, *more))
+
+
+def _evaluation(asked: Asked, problems: Sequence[Problem], notes: tuple[str, ...]) -> Source:
+    instead = "Train on math, which holds it out, or give the path alone to train on a file."
+    return evaluation_source(asked.text, problems, instead, notes)
+
+
+def _whole(asked: Asked, labelled: Labelled) -> tuple[list[Problem], tuple[str, ...]]:
+    """The problems that were asked for, and what is to be said of the others."""
+    loaded, notes, broken = labelled.loaded, labelled.notes, asked.options.get("broken")
+    if broken not in (None, "skip"):
+        raise UsageError(f"{asked.text}: broken is {broken!r}; it takes skip: broken=skip.")
+    if loaded.broken and broken == "skip":
+        first = loaded.broken[0][1].partition(". ")[0]
+        notes = (f"{len(loaded.broken)} broken rows left out; the first: {first}", *notes)
+    else:
+        loaded.whole(asked.text)
+    if not loaded.problems:
+        raise UsageError(f"{asked.text}: no problem is left. {'; '.join(notes)}.")
+    return select(asked, loaded.problems), notes
+
+
+DATASETS: dict[str, Dataset] = {
+    "arithmetic": Dataset(
+        "sums, differences, products, three terms, word problems; 1 to 3 digits",
+        _arithmetic,
+        ("arithmetic?digits=2&kinds=sum,difference",),
+    ),
+    "arithmetic-hard": Dataset(
+        "4 to 6 digits, four and five terms; the built-in model starts near zero", _arithmetic
+    ),
+    "countdown": Dataset(
+        "reach a target from three or four numbers, each used once, with + - * /",
+        _countdown,
+        ("countdown?numbers=3&largest=50",),
+    ),
+    **{name: Dataset(kind.about, _set, kind.forms, True) for name, kind in SETS.items()},
+    "gym": Dataset(
+        "any task of reasoning-gym, with its parameters and its own scorer",
+        _gym,
+        ("gym:chain_sum?min_terms=2&max_terms=3",),
+        True,
+    ),
 }
 
 
 def load_problems(name: str) -> Source:
-    """Built-in problems by name, or a JSONL file by path.
+    """Problems by name, or a file by path, with options behind a question mark.
 
     Raises:
-        UsageError: No such name or file, or rows of the file are broken.
+        UsageError: No such name, file or option, or rows of the file are broken.
     """
-    if name in RANGES:
-        span = RANGES[name]
-        return Source(name, ABOUT[name], partial(training_problem, span), held_out_problems(span))
-    if name.endswith(".jsonl") or "/" in name or Path(name).exists():
-        return file_source(name, read_jsonl(Path(name)))
-    error = unknown_name("problems", name, RANGES)
-    raise UsageError(f"{error} Or give a file whose name ends in .jsonl.")
+    return _load(parse_name(name, DATASETS))
 
 
-def file_source(name: str, problems: Sequence[Problem]) -> Source:
-    """A file's problems: one in ten, by a hash of the text, is held out, at most 1,000.
+def _load(asked: Asked) -> Source:
+    if asked.name is not None:
+        row = DATASETS[asked.name]
+        if asked.rest and not row.goes_on:
+            raise UsageError(
+                f"{asked.text}: {asked.name} is built in and takes no file. Give the file alone: "
+                f"--problems {asked.rest}"
+            )
+        return row.load(asked)
+    path = asked.rest
+    if path.endswith(tuple(READERS)) or "/" in path or Path(path).exists():
+        return _file(asked)
+    error = unknown_name("problems", path, DATASETS)
+    raise UsageError(f"{error} Or give a file whose name ends in {', '.join(READERS)}.")
 
-    A file with fewer than two on either side is too small to split: training and evaluation then
-    share its problems, and `about` says so.
+
+def whole_list(name: str, side: Literal["training", "evaluation"]) -> Sequence[Problem]:
+    """All problems of a file; or one side of a source that has two lists.
+
+    Raises:
+        UsageError: The name can't be loaded, or is an endless stream.
     """
-    held_out = [problem for problem in problems if _held_out(problem)][:HELD_OUT_MOST]
-    training = [problem for problem in problems if not _held_out(problem)]
-    about = f"{len(training)} to train on, {len(held_out)} held out"
-    if len(held_out) < 2 or len(training) < 2:
-        training, held_out = list(problems), list(problems)
-        about = f"{len(problems)}, too few to hold any out: evaluation sees the training problems"
-    return Source(name, about, partial(_shuffled, training), held_out, problems)
-
-
-def _held_out(problem: Problem) -> bool:
-    return crc32(problem.prompt.encode("utf-8", "backslashreplace")) % HELD_OUT_ONE_IN == 0
-
-
-def _shuffled(problems: Sequence[Problem], seed: int, index: int) -> Problem:
-    """Number `index` of an endless stream: each epoch is a shuffle of its own."""
-    epoch, place = divmod(index, len(problems))
-    return problems[_order(len(problems), seed, epoch)[place]]
-
-
-@lru_cache(maxsize=4)
-def _order(count: int, seed: int, epoch: int) -> tuple[int, ...]:
-    order = list(range(count))
-    Random(f"file/{seed}/{epoch}").shuffle(order)
-    return tuple(order)
+    asked = parse_name(name, DATASETS)
+    if asked.rest and asked.name in (None, *SETS) and "held_out" not in asked.options:
+        return _load(replace(asked, options={**asked.options, "held_out": "all"})).held_out
+    source = _load(asked)
+    if not source.trained and side == "training":
+        raise UsageError(
+            f"{name} is no list of problems to train on. Name a file, or a set such as math."
+        )
+    return source.trained if side == "training" else source.held_out
