@@ -46,6 +46,9 @@ class Silent:
     def stepped(self, metrics: Values) -> None:
         """A step ended."""
 
+    def warned(self, text: str) -> None:
+        """Nothing to show."""
+
     def evaluated(self, step: int, results: Sequence[Evaluated]) -> None:
         """An evaluation ended."""
 

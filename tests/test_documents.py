@@ -1,14 +1,21 @@
 """What the documents quote is what the code says."""
 
 import importlib.util
+import re
+import shlex
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from rlvr.cli import COMMANDS
-from rlvr.config import read_toml, resolve
+from rlvr.commands.train import read_words
+from rlvr.config import read_toml, resolve, settings
+from rlvr.length import LENGTHS
 from rlvr.objective.explain import page
+from rlvr.problems.prompts import TEMPLATES
+from rlvr.rewards import GATES, Reward
+from rlvr.scoring import own_function
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,6 +34,54 @@ def test_the_readme_shows_every_command() -> None:
 def test_the_objectives_page_is_made_from_the_table() -> None:
     """Make it anew: python -c 'from rlvr.objective.explain import page; print(page(), end="")'."""
     assert (ROOT / "docs/objectives.md").read_text() == page()
+
+
+REWARDS_PAGE = (ROOT / "docs/rewards.md").read_text()
+
+
+def test_the_rewards_page_has_every_part_every_length_and_every_setting() -> None:
+    parts = [line.split("|")[1] for line in REWARDS_PAGE.splitlines() if line.startswith("| `")]
+    for name in (*Reward().weights, *LENGTHS, *GATES):
+        assert any(f"`{name}`" in part for part in parts), name
+    for path in settings():
+        if path.startswith("reward."):
+            assert path in REWARDS_PAGE or f"--{path.replace('_', '-')}" in REWARDS_PAGE, path
+
+
+@pytest.mark.parametrize("line", re.findall(r"^rlvr train .*$", REWARDS_PAGE, re.M))
+def test_every_command_of_the_rewards_page_is_accepted_without_a_doubt(line: str) -> None:
+    words = shlex.split(line)[2:]
+    assert resolve(read_words("train", words)[-1]).doubts() == []
+
+
+def test_the_function_of_the_rewards_page_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(REWARDS_PAGE.split("```python\n")[1].split("```")[0])
+    monkeypatch.chdir(tmp_path)
+    pool = own_function(Reward(function="mine.py:score"))
+    assert pool is not None
+    with pool:
+        found = [done.value for done in pool.run([[{}, ""], [{}, "one"], [{}, "one\ntwo"]])]
+    assert found == [
+        {"value": None, "reason": ""},
+        {"value": 1.0, "reason": "lines: 1"},
+        {"value": 0.0, "reason": "lines: 2"},
+    ]
+
+
+TEMPLATES_PAGE = (ROOT / "docs/templates.md").read_text()
+
+
+def test_the_templates_page_is_the_table() -> None:
+    rows = [line.split("|")[1:3] for line in TEMPLATES_PAGE.splitlines() if line.startswith("| `")]
+    named = [(name.split("`")[1], about.strip().replace("\\", "")) for name, about in rows]
+    assert named == [(name, row.about) for name, row in TEMPLATES.items()]
+
+
+@pytest.mark.parametrize("line", re.findall(r"^rlvr train .*$", TEMPLATES_PAGE, re.M))
+def test_every_command_of_the_templates_page_is_accepted_without_a_doubt(line: str) -> None:
+    assert resolve(read_words("train", shlex.split(line)[2:])[-1]).doubts() == []
 
 
 RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))

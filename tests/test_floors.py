@@ -12,16 +12,21 @@ rlvr: __init__
 rlvr: errors records
 rlvr.objective: __init__ advantages surrogates weightings divergence correction selection
 rlvr.objective: slots loss variants explain
-rlvr.problems: __init__ prompts arithmetic files sources
-rlvr.verify: extract parse equal __init__
-rlvr: rewards
-rlvr.model: __init__ tokens distribution decoder logprobs weights
+rlvr.problems: __init__ names labels prompts contamination arithmetic countdown gym scorers tables
+rlvr.problems: files maths listed sources
+rlvr.verify: worker process pool own
+rlvr.verify: extract signs typography nodes units cursor macros expressions parse
+rlvr.verify: primes terms vanish functions values numeric proofs modulus scalar
+rlvr.verify: meaning realsets equal verdict
+rlvr.verify: symbolic grading others __init__
+rlvr: judging length rewards
+rlvr.model: __init__ tokens distribution decoder logprobs weights added
 rlvr.rollout: __init__ settings engine
 rlvr.training: __init__ machine batching optimiser update checkpoint
 rlvr.observe: __init__ statistics keys metrics runlog evaluate result console plots
 rlvr: config
 rlvr.abacus: __init__ vocabulary corpus recipe
-rlvr: run groups loop
+rlvr: scoring run groups preflight loop
 rlvr.commands: __init__ options verify listings evaluation chat train
 rlvr: cli __main__
 """

@@ -39,6 +39,7 @@ class Watch:
     def __init__(self, run: Run, stop_after: int | None = None) -> None:
         self.run, self.stop_after = run, stop_after
         self.lines: list[Values] = []
+        self.warnings: list[str] = []
 
     def evaluated(self, step: int, results: Sequence[Evaluated]) -> None:
         """Nothing to show."""
@@ -47,6 +48,10 @@ class Watch:
         """Stop where asked."""
         self.lines.append(metrics)
         self.run.stop_asked = metrics["step"] == self.stop_after
+
+    def warned(self, text: str) -> None:
+        """Keep it."""
+        self.warnings.append(text)
 
 
 def settings(**more: object) -> Config:
@@ -180,7 +185,7 @@ def test_weights_changed_in_memory_are_the_reference(tmp_path: Path) -> None:
     with torch.no_grad():
         for parameter in run.model.decoder.parameters():
             parameter.mul_(1.1)
-    other = _assemble(run.config, run.folder, run.source, run.model, run.progress)
+    other = _assemble(run.config, run.folder, run.source, run.scoring, run.model, run.progress)
     assert other.reference is not None
     assert torch.equal(other.reference.embedding, other.sampling_weights().embedding)
 
@@ -299,6 +304,25 @@ def test_every_slot_trains_with_two_updates(tmp_path: Path, slot: dict[str, obje
     _, lines = ran(settings(steps=2, variant__epochs=2, **named), tmp_path / "run")
     assert any(line["optim/steps"] for line in lines)
     assert all(line["grad/nonfinite"] == 0 for line in lines)
+
+
+def test_lengths_and_your_function_train_and_survive_a_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text("def f(problem, text): return len(text) / 100\n")
+    monkeypatch.chdir(tmp_path)
+    config = settings(
+        reward__function="mine.py:f", reward__function_weight=0.5, reward__length="kimi",
+        reward__length_weight=0.2, reward__repetition=0.1, variant="gdpo", steps=4,
+    )  # fmt: skip
+    whole, lines = ran(config, tmp_path / "whole")
+    ran(config, tmp_path / "parts", stop_after=2)
+    again, after = resumed(tmp_path / "parts")
+    assert torch.equal(weights(again), weights(whole))
+    for part in ("function", "length", "repetition", "correctness"):
+        key = f"reward/part/{part}"
+        assert [line[key] for line in lines[2:]] == [line[key] for line in after]
+    assert len({line["reward/part/length"] for line in lines}) > 1
 
 
 def test_a_coefficient_adapts_to_the_divergence_that_was_measured(tmp_path: Path) -> None:

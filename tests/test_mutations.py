@@ -129,6 +129,31 @@ MUTATIONS = [
         "reference = (start.decoder.weights(",
         "tests/test_groups.py::test_the_reference_is_a_frozen_copy_of_the_policy_that_started",
     ),
+    (
+        "verify/process.py",
+        "self.item, self.outgoing, self.since = position, memoryview(line), time.monotonic()",
+        "self.item, self.outgoing = position, memoryview(line)",
+        "tests/verify/test_pool.py::test_the_deadline_counts_work_and_not_the_wait",
+    ),
+    (
+        "verify/pool.py",
+        "if limit <= looked and",
+        "if limit <= time.monotonic() and",
+        "tests/verify/test_pool.py::"
+        "test_an_answer_that_is_there_counts_however_late_we_look[_serve]",
+    ),
+    (
+        "scoring.py",
+        'value = 0.0 if trouble == "late" else None',
+        "value = 0.0",
+        "tests/test_scoring.py::test_three_states_of_a_function_stay_apart",
+    ),
+    (
+        "rewards.py",
+        "value += weight * parts[name]",
+        "value += parts[name]",
+        "tests/test_rewards.py::test_every_part_has_a_weight_and_is_logged_without_it",
+    ),
 ]
 
 

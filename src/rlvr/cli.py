@@ -15,12 +15,14 @@ COMMANDS = {
     "verify": "grade answers, with the reason for each verdict",
     "models": "the models there are",
     "problems": "the problems there are",
+    "templates": "how a problem is put to the model",
     "variants": "the objectives there are, with their sources",
 }
 MODULES = {
     "eval": "evaluation",
     "models": "listings",
     "problems": "listings",
+    "templates": "listings",
     "variants": "listings",
 }
 WRONG_USE, INTERRUPTED = 2, 130

@@ -16,6 +16,7 @@ from rlvr.errors import UsageError, unknown_name
 from rlvr.objective.slots import Variant, doubts
 from rlvr.objective.variants import VARIANTS, variant
 from rlvr.observe.evaluate import Evaluation
+from rlvr.problems.prompts import doubt_of, halves, resolved
 from rlvr.rewards import Reward
 from rlvr.rollout.settings import Rollouts
 from rlvr.training.checkpoint import Checkpoints
@@ -31,9 +32,11 @@ class Config:
     model: str = "abacus"
     """Built-in model, model directory or run folder to start from."""
     problems: str = "arithmetic"
-    """Built-in problems (`rlvr problems`) or a JSONL file with `problem` and `answer`."""
+    """Problems by name (`rlvr problems`), or a file with `problem` and `answer`."""
     template: str = "plain"
-    """How a problem is put to the model."""
+    """How a problem is put to the model: a name (`rlvr templates`), a text, or a file of one."""
+    think_tokens: bool = False
+    """Make `<think>` and `</think>` tokens of their own, where the tokenizer has none."""
     steps: int = 200
     """Optimizer steps."""
     seed: int = 0
@@ -53,6 +56,7 @@ class Config:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     def __post_init__(self) -> None:
+        halves(self.template)
         if self.steps < 1:
             raise UsageError(f"steps is {self.steps}. Use 1 or more, such as 200.")
         if self.threads < 0:
@@ -80,11 +84,23 @@ class Config:
 
     def doubts(self) -> list[str]:
         """What works and is most likely not meant, in words."""
-        found = doubts(self.variant, variant(self.name))
+        found = [*doubts(self.variant, variant(self.name)), *self.reward.doubts()]
+        found += [doubt for doubt in [doubt_of(self.template)] if doubt]
         if self.rollouts.rounds > 1 and self.variant.groups != "active":
             found.append(
                 f"rollouts.rounds is {self.rollouts.rounds}, but variant.groups "
                 f"{self.variant.groups} replaces none: one round is sampled"
+            )
+        if self.reward.length != "none" and self.variant.overlong == "soft":
+            found.append(
+                f"variant.overlong soft and reward.length {self.reward.length} both pay for "
+                "shorter answers, and their sum is in no paper"
+            )
+        limit = self.rollouts.max_new_tokens
+        if self.reward.length != "none" and self.reward.length_target > limit:
+            found.append(
+                f"reward.length_target is {self.reward.length_target}, and no answer is longer "
+                f"than rollouts.max_new_tokens {limit}"
             )
         gdpo = self.variant.advantage == "gdpo"
         if gdpo and self.reward.format > 0 and self.reward.format_gate != "additive":
@@ -153,6 +169,8 @@ def resolve(values: Mapping[str, object]) -> Config:
         if path not in known:
             raise _unknown(path)
         checked[path] = check(known[path], value)
+    if "template" in checked:
+        checked["template"] = resolved(str(checked["template"]))
     name = str(checked.pop("variant", "olmo3"))
     groups: dict[str, dict[str, object]] = {}
     for path, value in checked.items():

@@ -4,17 +4,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
-from rlvr.model.distribution import uniforms
+from rlvr.errors import UsageError
 from rlvr.objective.selection import still_hard
-from rlvr.objective.slots import Variant
 from rlvr.problems.prompts import render
-from rlvr.records import Group, Problem, Rollout
-from rlvr.rewards import Reward, reward
+from rlvr.records import Group, Problem
 from rlvr.rollout.engine import Draws, rollouts
-from rlvr.run import Run
+from rlvr.run import PROMPTS_CHECKED, Run
 from rlvr.training.batching import groups_with_signal
-
-COIN = -3  # names the draws of the random reward, apart from all others
 
 Timing = Callable[[str], AbstractContextManager[None]]
 
@@ -48,8 +44,9 @@ def gather(run: Run, step: int, timing: Timing) -> Gathered:
         with timing("rollout"):
             groups = sample_groups(run, step, found.rounds, problems)
         with timing("reward"):
-            draws = Draws(run.config.seed, step, found.rounds)
-            groups = [score_group(group, run.config.reward, variant, draws) for group in groups]
+            groups = run.scoring(
+                groups, prompts_of(run, groups), Draws(run.config.seed, step, found.rounds)
+            )
         found.rounds += 1
         found.sampled += groups
         found.trained += groups if variant.groups == "all" else groups_with_signal(groups, variant)
@@ -59,12 +56,27 @@ def gather(run: Run, step: int, timing: Timing) -> Gathered:
 
 
 def draw_problems(run: Run, count: int) -> list[Problem]:
-    """The next problems of the stream, without those that are solved too often to teach."""
+    """The next problems of the stream, without those that are solved too often to teach.
+
+    Problems of a stream without end whose prompts are too long are passed over, as those of a list
+    were when it was loaded.
+
+    Raises:
+        UsageError: One after the other is too long.
+    """
     most, problems = run.config.variant.pass_rate_most, list[Problem]()
-    passed_over, patience = 0, max(len(run.source.listed), count)
+    passed_over, patience, too_long = 0, max(len(run.source.listed), count), 0
     while len(problems) < count:
         problem = run.source.training(run.config.seed, run.progress.drawn)
         run.progress = replace(run.progress, drawn=run.progress.drawn + 1)
+        too_long = 0 if run.fits(problem) else too_long + 1
+        if too_long > PROMPTS_CHECKED:
+            raise UsageError(
+                f"the last {too_long} problems of {run.source.name} were too long for the model "
+                "with rollouts.max_new_tokens. Start with fewer, or ask for shorter problems."
+            )
+        if too_long:
+            continue
         right, of = run.carried.pass_rates.get(problem.id, (0, 0))
         hard = most is None or still_hard(right / of if of else None, most)
         if hard or passed_over >= patience:  # where all are solved, any will do
@@ -105,30 +117,6 @@ def sample_groups(run: Run, step: int, round: int, problems: Sequence[Problem]) 
     ]  # a problem's answers come side by side
 
 
-def score_group(group: Group, settings: Reward, variant: Variant, draws: Draws) -> Group:
-    """The group with a score on every rollout."""
-    scored = [score_rollout(group.problem, r, settings, variant, draws) for r in group.rollouts]
-    return Group(group.problem, scored)
-
-
-def score_rollout(
-    problem: Problem, rollout: Rollout, settings: Reward, variant: Variant, draws: Draws
-) -> Rollout:
-    """The rollout with its score."""
-    score = reward(
-        problem,
-        rollout.text,
-        settings,
-        tokens=len(rollout.answer_tokens),
-        finished=rollout.finish_reason == "stop",
-        limit=rollout.sampling.max_new_tokens,
-        overlong=variant.overlong,
-        coin=coin(rollout, draws) if settings.random > 0 else 0.0,
-    )
-    return replace(rollout, score=score)
-
-
-def coin(rollout: Rollout, draws: Draws) -> float:
-    """0 or 1 by chance, whatever the answer says."""
-    names = (draws.seed, draws.step, draws.round, COIN, rollout.group_id, rollout.slot)
-    return float(uniforms(*names) < 0.5)
+def prompts_of(run: Run, groups: Sequence[Group]) -> list[str]:
+    """The prompt of each group as the model read it, whatever template made it."""
+    return [run.model.tokens.decode(group.rollouts[0].prompt_tokens) for group in groups]

@@ -21,6 +21,7 @@ from rlvr.observe.metrics import (
     row,
     update_metrics,
 )
+from rlvr.preflight import all_cut, cut_answers, unseen_tags
 from rlvr.records import Group
 from rlvr.run import Run
 from rlvr.training.batching import Batch, make_batch, outcomes_of
@@ -41,6 +42,9 @@ class Watcher(Protocol):
 
     def stepped(self, metrics: Values) -> None:
         """A step ended."""
+
+    def warned(self, text: str) -> None:
+        """Something is most likely not meant."""
 
 
 def train(run: Run, watcher: Watcher) -> None:
@@ -69,12 +73,26 @@ def train(run: Run, watcher: Watcher) -> None:
 
 
 def begin(run: Run, watcher: Watcher) -> None:
-    """Before the first step: evaluate the start and save it as checkpoint 0."""
+    """Before the first step: evaluate the start, say what can't work, save checkpoint 0."""
     if run.progress.step == 0:
         run.folder.cut_back(-1)
-        evaluate_now(run, 0, run.config.evaluation.final_problems, watcher)
+        results = evaluate_now(run, 0, run.config.evaluation.final_problems, watcher)
+        warn(run, results, watcher)
         save_checkpoint(run.folder.path, run.model, run.optimizer, run.progress, run.carried)
     run.resumed_at = run.clock()
+
+
+def warn(run: Run, results: Sequence[Evaluated], watcher: Watcher) -> None:
+    """Say what the first evaluation shows will not be learnt."""
+    config, model = run.config, run.model
+    held_out = run.source.held_out
+    weights = run.sampling_weights()
+    found = [
+        unseen_tags(config, weights, model.tokens, run.sampling, held_out, results),
+        cut_answers(results, config.rollouts.max_new_tokens),
+    ]
+    for text in filter(None, found):
+        watcher.warned(text)
 
 
 def batch_of(run: Run, groups: Sequence[Group]) -> tuple[Batch | None, Outcomes | None]:
@@ -90,8 +108,9 @@ def gathered_metrics(run: Run, found: Gathered) -> Values:
     """What the sampled answers show, all of them, and how old those are that train."""
     now = run.progress.updates
     ages = [now - r.weights_version for group in found.trained for r in group.rollouts]
+    weights = run.config.reward.weights
     return {
-        **(rollout_metrics(found.sampled) if found.sampled else {"length/total": 0}),
+        **(rollout_metrics(found.sampled, weights) if found.sampled else {"length/total": 0}),
         "batch/rounds": found.rounds,
         "batch/carried": found.carried,
         "batch/effective": effective(found.trained, run.config.variant),
@@ -165,6 +184,10 @@ def advance(run: Run, step: int, metrics: Values, update: Update, watcher: Watch
     )
     run.folder.append_metrics(line)
     watcher.stepped(line)
+    alarm = all_cut(line, run.config.rollouts.max_new_tokens)
+    if alarm and "cut" not in run.alarms:
+        run.alarms.add("cut")
+        watcher.warned(alarm)
     if nonfinite >= NONFINITE_MOST:
         raise UsageError(
             f"the gradient was not finite in {nonfinite} steps in a row, up to step {step}. "
@@ -181,9 +204,9 @@ def evaluate_if_due(run: Run, step: int, watcher: Watcher) -> None:
         evaluate_now(run, step, settings.problems, watcher)
 
 
-def evaluate_now(run: Run, step: int, count: int, watcher: Watcher) -> None:
+def evaluate_now(run: Run, step: int, count: int, watcher: Watcher) -> list[Evaluated]:
     """Greedy and sampled accuracy on the first `count` held-out problems."""
-    results, weights = [], run.sampling_weights()
+    results, weights = list[Evaluated](), run.sampling_weights()
     for temperature in (0.0, run.config.rollouts.temperature):
         result = evaluate(
             weights,
@@ -192,6 +215,7 @@ def evaluate_now(run: Run, step: int, count: int, watcher: Watcher) -> None:
             replace(run.sampling, temperature=temperature),
             template=run.config.template,
             set_name=run.source.name,
+            lenient=run.config.reward.lenient,
         )
         wall = run.progress.wall_s + run.clock() - run.resumed_at if step else 0.0
         run.folder.append_eval({"step": step, "wall_s": wall, **result.row()})
@@ -199,6 +223,7 @@ def evaluate_now(run: Run, step: int, count: int, watcher: Watcher) -> None:
             run.folder.write_answers(f"step-{step:06d}-{result.mode}", result.answers)
         results.append(result)
     watcher.evaluated(step, results)
+    return results
 
 
 def reset_reference_if_due(run: Run, step: int) -> None:

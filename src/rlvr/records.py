@@ -1,13 +1,15 @@
-"""The records that pass between floors: problem, score, rollout, group."""
+"""The records that pass between floors: problem, prompt, score, rollout, group."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 Verdict = Literal["correct", "incorrect", "could not judge"]
 Kept = Sequence[Sequence[Sequence[int]]]
 """By row and answer token, the tokens that the sampler's filters had left."""
 FinishReason = Literal["stop", "length"]
+OPEN, CLOSE = "<think>", "</think>"
+"""Tags around a thought."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,53 @@ class Problem:
     """Its kind within the source, such as `sum`; evaluations are split by it."""
     level: int | None = None
     """Difficulty within the source, if known."""
+    alternatives: tuple[str, ...] = ()
+    """Other right answers, where the question allows one of several."""
+    scorer: str | None = None
+    """Who scores answers instead of the verifier: `countdown`, or `gym:` and a task's name."""
+    entry: str = ""
+    """What that scorer needs to know of the problem, as JSON."""
+
+
+def problem_of(fields: Mapping[str, Any]) -> Problem:
+    """A problem from its fields as JSON holds them, where a tuple has become a list."""
+    return Problem(**{**fields, "alternatives": tuple(fields.get("alternatives", ()))})
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A problem as its template puts it; the problem's text stays apart from the template's.
+
+    What the problem spells is ordinary text: only the template's own tags become special tokens.
+    """
+
+    problem: str
+    before: str = ""
+    after: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return f"{self.before}{self.problem}{self.after}"
+
+    @property
+    def opened(self) -> bool:
+        """Whether the template ends with an opening tag: the answer then begins in a thought."""
+        return self.after.rstrip().endswith(OPEN)
+
+    @property
+    def asks_for_tags(self) -> bool:
+        """Whether the template speaks of think tags."""
+        return OPEN in self.before + self.after
+
+
+def response(text: str, *, opened: bool) -> str:
+    """An answer as graders read it: with the opening tag, where the prompt has given that.
+
+    >>> response("1+1=2</think>2", opened=True)
+    '<think>1+1=2</think>2'
+    """
+    return OPEN + text if opened else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +91,8 @@ class Score:
     """The answer that was found in the text, if any."""
     parts: Mapping[str, float] = field(default_factory=dict)
     """Each part of the reward before weights and gates, by name."""
+    trouble: Literal["", "late", "failed"] = ""
+    """Your own function: late, which counts as 0 from it, or failed, which is our fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +146,13 @@ class Rollout:
     kept: Sequence[Sequence[int]] = ()
     """Where filters were on: the tokens they had left at each answer token."""
     score: Score | None = None
+    opened: bool = False
+    """Whether the prompt had opened the thought that the answer begins in."""
+
+    @property
+    def response(self) -> str:
+        """The answer as graders read it."""
+        return response(self.text, opened=self.opened)
 
 
 @dataclass(frozen=True, slots=True)

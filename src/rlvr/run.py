@@ -11,14 +11,17 @@ import torch
 from rlvr import abacus
 from rlvr.config import Config, write_toml
 from rlvr.errors import UsageError
+from rlvr.model.added import grown, grown_shape
 from rlvr.model.decoder import Shape, Weights
-from rlvr.model.tokens import Tokens, load_tokens
+from rlvr.model.tokens import Tokens, load_tokens, with_tokens
 from rlvr.model.weights import Model, check_tokens, load_model, parameters_of, read_shape
 from rlvr.objective.loss import Controls
 from rlvr.observe.runlog import SETTINGS, RunFolder
+from rlvr.problems.listed import Source, fewer, with_overlap
 from rlvr.problems.prompts import render
-from rlvr.problems.sources import Source, load_problems
-from rlvr.records import Problem, Sampling
+from rlvr.problems.sources import load_problems
+from rlvr.records import CLOSE, OPEN, Problem, Sampling
+from rlvr.scoring import Scoring, own_function
 from rlvr.training.checkpoint import (
     Carried,
     Progress,
@@ -30,7 +33,7 @@ from rlvr.training.checkpoint import (
 from rlvr.training.machine import cores, measure
 from rlvr.training.optimiser import make_optimizer
 from rlvr.training.update import Learner
-from rlvr.verify import compare
+from rlvr.verify import readable
 
 BUILT_IN = {"abacus": abacus.FOLDER}
 BYTES_PER_ROLLOUT = 4096
@@ -47,12 +50,16 @@ class Run:
     model: Model
     reference: Weights | None
     """The frozen policy that the run started from, where a divergence needs it."""
+    scoring: Scoring
+    """How answers are rewarded."""
     optimizer: torch.optim.Optimizer
     progress: Progress
     carried: Carried = field(default_factory=Carried)
     clock: Callable[[], float] = time.perf_counter
     stop_asked: bool = False
     """Set from outside: save after this step and stop."""
+    alarms: set[str] = field(default_factory=set)
+    """Names of the alarms that were given, each once."""
     resumed_at: float = field(init=False)
     """When the step under way began, by `clock`."""
 
@@ -83,6 +90,12 @@ class Run:
             self.reference,
             self.clock,
         )
+
+    def fits(self, problem: Problem) -> bool:
+        """Whether a problem's prompt leaves room for the longest answer."""
+        shape = self.model.decoder.shape
+        room = shape.max_position_embeddings - self.config.rollouts.max_new_tokens
+        return length_of(self.config, self.model.tokens, problem) <= room
 
     def reset_reference(self) -> None:
         """Make the policy as it is the reference, and forget the optimizer's state.
@@ -122,43 +135,87 @@ def model_folder(name: str) -> Path:
     return path
 
 
-def check(config: Config, shape: Shape, tokens: Tokens, source: Source) -> None:
-    """Refuse what can't work before weights load.
+def check(config: Config, source: Source) -> None:
+    """Refuse problems that can't be trained on, before weights load.
 
     Raises:
-        UsageError: Prompt and answer do not fit the model, or a reference can't be graded.
+        UsageError: All is held out, or a reference can't be graded.
     """
-    problems = source.listed or [
-        *source.take(config.seed, 0, PROMPTS_CHECKED),
-        *source.held_out,
+    source.take(config.seed, 0, 1)  # refused, where all is held out
+    if config.reward.needs_verdict:
+        asked = source.listed or [
+            *source.take(config.seed, 0, PROMPTS_CHECKED),
+            *source.held_out,
+        ]
+        check_references(asked)
+
+
+def length_of(config: Config, tokens: Tokens, problem: Problem) -> int:
+    """Tokens of a problem's prompt."""
+    return len(tokens.encode_prompt(render(config.template, problem)))
+
+
+def fitting(config: Config, shape: Shape, tokens: Tokens, source: Source) -> Source:
+    """The source without training problems whose prompts leave no room for the longest answer.
+
+    Nothing is ever cut. What is held out stays whole, so that accuracies can be compared.
+
+    Raises:
+        UsageError: A held-out problem is too long, or all that there is to train on.
+    """
+    reads, wanted = shape.max_position_embeddings, config.rollouts.max_new_tokens
+    listed = bool(source.trained)
+    trained = source.trained or source.take(config.seed, 0, PROMPTS_CHECKED)
+    lengths = [length_of(config, tokens, problem) for problem in trained]
+    good = [n for n, length in enumerate(lengths) if length <= reads - wanted]
+    held_out = [(length_of(config, tokens, p), p.id) for p in source.held_out]
+    tight = [
+        *held_out,
+        *([] if good else [min(zip(lengths, (p.id for p in trained), strict=True))]),
     ]
-    check_references(problems)
-    lengths = {
-        problem.id: len(tokens.encode(render(config.template, problem))) for problem in problems
-    }
-    longest = max(lengths, key=lengths.__getitem__)
-    room = shape.max_position_embeddings - lengths[longest]
-    if config.rollouts.max_new_tokens > room:
+    longest, name = max(tight, default=(0, ""))
+    if longest > reads - wanted:
+        room = reads - longest
         raise UsageError(
-            f"rollouts.max_new_tokens is {config.rollouts.max_new_tokens}, but the model reads "
-            f"{shape.max_position_embeddings} tokens and the longest prompt has {lengths[longest]} "
-            f"({longest}). " + (f"Use {room} or less." if room > 0 else "Leave it out.")
+            f"rollouts.max_new_tokens is {wanted}, but the model reads {reads} tokens and the "
+            f"prompt of {name} has {longest}. "
+            + (f"Use {room} or less." if room > 0 else "Leave it out, or take a shorter template.")
         )
+    dropped = len(trained) - len(good)
+    if not dropped:
+        return source
+    first = next(n for n, length in enumerate(lengths) if length > reads - wanted)
+    example = f"{trained[first].id}: {lengths[first]} tokens"
+    of, fate = ("the", "are left out") if listed else ("the first", "would be passed over")
+    note = (
+        f"{dropped:,} of {of} {len(trained):,} training problems {fate}: with {wanted} answer "
+        f"tokens they pass the {reads} that the model reads ({example})"
+    )
+    kept = [trained[n] for n in good] if listed else ()
+    return fewer(source, kept, note)
 
 
 def check_references(problems: Sequence[Problem]) -> None:
-    """Refuse reference answers that would not be accepted as answers to themselves.
+    """Refuse reference answers that no answer could be compared with.
 
     Raises:
-        UsageError: The first that can't be graded, and where it stands.
+        UsageError: How many can't be graded, the first of them and why.
     """
-    for problem in problems:
-        score = compare(problem.answer, problem.answer)
-        if score.verdict != "correct":
-            raise UsageError(
-                f"{problem.source}: the answer {problem.answer[:60]!r} can't be graded: "
-                f"{score.reason}. Give a number or a word, or leave the row out."
+    asked = [problem for problem in problems if not problem.scorer]  # the others bring their own
+    faults = [(problem, readable(problem.answer)) for problem in asked]
+    broken = [(problem, fault) for problem, fault in faults if fault]
+    if broken:
+        first, fault = broken[0]
+        others = ", ".join(problem.id for problem, _ in broken[1:4])
+        raise UsageError(
+            f"{first.source}: the answer {first.answer[:60]!r} can't be graded: {fault}. "
+            + (
+                f"So it is with {len(broken) - 1} more of {len(asked)} ({others})."
+                if others
+                else ""
             )
+            + " Mend the answers, or leave the rows out."
+        )
 
 
 def check_space(config: Config, folder: Path, parameters: int) -> None:
@@ -192,11 +249,17 @@ def prepare(config: Config, path: Path) -> Run:
             f"Use {cores()} or less, or 0 to measure."
         )
     start = model_folder(config.model)
-    shape, tokens, source = read_shape(start), load_tokens(start), load_problems(config.problems)
+    shape, tokens = read_shape(start), load_tokens(start)
+    source = with_overlap(load_problems(config.problems))
     check_tokens(start, tokens, shape)
+    if config.think_tokens:
+        tokens = with_tokens(tokens, (OPEN, CLOSE))
+        shape = grown_shape(shape, tokens)
     config.rollouts.sampling(tokens)
-    check(config, shape, tokens, source)
+    check(config, source)
+    source = fitting(config, shape, tokens, source)
     check_space(config, path, parameters_of(shape))
+    scoring = Scoring(config.reward, config.variant, own_function(config.reward))
     folder = RunFolder(path)
     folder.create()
     folder.lock()
@@ -204,7 +267,13 @@ def prepare(config: Config, path: Path) -> Run:
     config = replace(config, threads=machine.threads, dtype=machine.dtype)
     folder.write_settings(write_toml(config))
     fresh = Progress(controls=Controls.of(config.variant))
-    return _assemble(config, folder, source, load_model(start), fresh)
+    return _assemble(config, folder, source, scoring, started(config, start), fresh)
+
+
+def started(config: Config, start: Path) -> Model:
+    """The model that a run begins with: as it is on disk, with tokens for tags where asked."""
+    model = load_model(start)
+    return grown(model, with_tokens(model.tokens, (OPEN, CLOSE))) if config.think_tokens else model
 
 
 def take_up(config: Config, path: Path) -> Run:
@@ -218,20 +287,29 @@ def take_up(config: Config, path: Path) -> Run:
     machine = measure(config.threads, config.dtype)
     config = replace(config, threads=machine.threads, dtype=machine.dtype)
     source, saved = load_problems(config.problems), checkpoints(path)
+    scoring = Scoring(config.reward, config.variant, own_function(config.reward))
     if not saved:
         folder.cut_back(-1)
         fresh = Progress(controls=Controls.of(config.variant))
-        return _assemble(config, folder, source, load_model(model_folder(config.model)), fresh)
+        start = started(config, model_folder(config.model))
+        source = fitting(config, start.decoder.shape, start.tokens, source)
+        return _assemble(config, folder, source, scoring, start, fresh)
     model, tensors, progress, carried = load_checkpoint(saved[-1])
     folder.cut_back(progress.step)
-    run = _assemble(config, folder, source, model, progress)
+    source = fitting(config, model.decoder.shape, model.tokens, source)
+    run = _assemble(config, folder, source, scoring, model, progress)
     run.carried = carried
     restore_optimizer(model, run.optimizer, tensors)
     return run
 
 
 def _assemble(
-    config: Config, folder: RunFolder, source: Source, model: Model, progress: Progress
+    config: Config,
+    folder: RunFolder,
+    source: Source,
+    scoring: Scoring,
+    model: Model,
+    progress: Progress,
 ) -> Run:
     reference = None
     if config.variant.needs_reference:
@@ -242,7 +320,7 @@ def _assemble(
         with torch.no_grad():
             reference = frozen(start.decoder.weights(getattr(torch, config.dtype)))
     optimizer = make_optimizer(model.decoder, config.optimiser)
-    return Run(config, folder, source, model, reference, optimizer, progress)
+    return Run(config, folder, source, model, reference, scoring, optimizer, progress)
 
 
 def frozen(weights: Weights) -> Weights:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlvr.abacus import FOLDER
+from rlvr.cli import COMMANDS
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -40,6 +41,11 @@ WRONG_WORDS = [
     ("train --problems none.jsonl", "none.jsonl"),
     ("train --model none", "abacus"),
     ("train --template no", "template"),
+    ("train --template {question}", "Write {problem} in the place of {question}"),
+    ("train --template {problem}{problem}", "2 times"),
+    ("train --template none.txt", "no template file none.txt"),
+    ("train --think-tokens maybe", "true or false"),
+    ("templates bloxed", "Did you mean 'boxed'?"),
     ("train --dtype float16", "float32"),
     ("train --rollouts.group-size 1", "Use 2 or more"),
     ("train --rollouts.problems-per-step 0", "1 or more"),
@@ -207,7 +213,7 @@ def test_help_answers_without_loading_torch(rlvr: Command) -> None:
 
 
 def test_every_command_explains_itself(rlvr: Command) -> None:
-    for command in ("train", "eval", "chat", "verify", "models", "problems", "variants"):
+    for command in COMMANDS:
         told = rlvr(command, "--help")
         assert told.returncode == 0
         assert f"rlvr {command}" in told.stdout

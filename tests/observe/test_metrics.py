@@ -118,7 +118,9 @@ def test_reward_shares_by_hand() -> None:
         "reward/mean": pytest.approx(2 / 3),
         "reward/correct": pytest.approx(1 / 3),
         "reward/format_only": pytest.approx(1 / 3),
+        "reward/none": 0.25,
         "verifier/error": 0.25,
+        "verifier/unreadable": 0.0,
         "reward/part/correctness": pytest.approx(1 / 3),
         "reward/part/format": pytest.approx(2 / 3),
     }
@@ -331,6 +333,15 @@ def test_parts_that_cancel_in_the_sum_are_named() -> None:
         rollout(text="a", length=3, value=1.0, parts={"correctness": 1.0, "format": 0.0}),
         rollout(text="b", length=3, value=1.0, parts={"correctness": 0.0, "format": 1.0}),
     ]
-    assert cancelled(group(answers))
+    assert cancelled(group(answers), {})
     assert rollout_metrics([group(answers)])["groups/cancelled"] == 1.0
-    assert not cancelled(group([right(), right()]))
+    assert not cancelled(group([right(), right()]), {})
+
+
+def test_a_part_that_is_only_measured_cancels_nothing() -> None:
+    answers = [
+        rollout(text=text, value=1.0, parts={"correctness": 1.0, "format": form})
+        for text, form in (("a", 0.0), ("b", 1.0))
+    ]
+    weights = {"correctness": 1.0, "format": 0.0}
+    assert rollout_metrics([group(answers)], weights)["groups/cancelled"] == 0.0

@@ -32,8 +32,8 @@ from rlvr.objective.loss import (
 from rlvr.objective.slots import Level, Surrogate, Variant
 from rlvr.objective.variants import variant
 from rlvr.observe.metrics import rollout_metrics, row, update_metrics
-from rlvr.records import Group, Problem, Rollout, Sampling, Score
-from rlvr.rewards import Reward, reward
+from rlvr.records import Group, Problem, Prompt, Rollout, Sampling, Score
+from rlvr.rewards import Answer, Reward, reward
 from rlvr.rollout.engine import Draws, rollouts
 from rlvr.training.batching import (
     groups_with_signal,
@@ -60,7 +60,7 @@ def sampled(model: Model, sampling: Sampling = SAMPLING, size: int = 3) -> list[
     """Groups of answers of different lengths; each group's first answer is right."""
     with torch.no_grad():
         weights = model.decoder.weights(torch.float32)
-    prompts = [problem.prompt for problem in PROBLEMS]
+    prompts = [Prompt(problem.prompt) for problem in PROBLEMS]
     drawn = list(rollouts(weights, model.tokens, PROBLEMS, prompts, size, sampling, Draws(1, 1), 0))
     scored = [replace(r, score=Score(float(r.slot == 0), "incorrect", "by hand")) for r in drawn]
     return [Group(p, scored[size * n : size * (n + 1)]) for n, p in enumerate(PROBLEMS)]
@@ -332,7 +332,7 @@ def test_every_surrogate_at_every_level_has_a_gradient(surrogate: Any, level: An
 def test_zero_is_a_value_and_not_missing() -> None:
     """BC-29: a reward of 0, a coefficient of 0, a weight of 0."""
     problem = Problem("p", "1+1=", "2", "test")
-    zero = reward(problem, r"\boxed{3}", Reward(), tokens=1, finished=True, limit=4)
+    zero = reward(Answer(problem, r"\boxed{3}", tokens=1, finished=True, limit=4), Reward())
     assert zero.value == 0.0
     rewards, scored = rewards_of([Group(problem, [rollout(0.0), rollout(None)])])
     assert rewards.tolist() == [[0.0, 0.0]]
@@ -341,7 +341,7 @@ def test_zero_is_a_value_and_not_missing() -> None:
     row = Variant(kl="k3", kl_coefficient=0.0)
     assert not row.learns_without_signal
     weightless = Reward(correctness=0.0, format=1.0, format_gate="additive")
-    right = reward(problem, r"\boxed{2}", weightless, tokens=1, finished=True, limit=4)
+    right = reward(Answer(problem, r"\boxed{2}", tokens=1, finished=True, limit=4), weightless)
     assert (right.value, right.verdict) == (0.0, "correct")
 
 
@@ -415,7 +415,7 @@ def test_the_logged_reward_is_the_one_that_trains(gate: Any) -> None:
     problem = Problem("p", "1+1=", "2", "test")
     texts = [r"<think>1</think>\boxed{2}", r"\boxed{2}", r"<think>1</think>\boxed{3}", r"\boxed{3}"]
     scores = [
-        reward(problem, text, settings, tokens=9, finished=True, limit=10, overlong="soft")
+        reward(Answer(problem, text, 9, finished=True, limit=10), settings, overlong="soft")
         for text in texts
     ]
     group = Group(problem, [replace(rollout(0.0), score=score) for score in scores])

@@ -12,7 +12,7 @@ from rlvr.model.weights import load_model
 from rlvr.objective.loss import Controls
 from rlvr.objective.slots import Variant
 from rlvr.objective.variants import VARIANTS, variant
-from rlvr.records import Group, Problem, Rollout, Sampling, Score
+from rlvr.records import Group, Problem, Prompt, Rollout, Sampling, Score
 from rlvr.rollout.engine import Draws, rollouts
 from rlvr.training.batching import (
     Batch,
@@ -42,7 +42,7 @@ def groups(tiny_model_folder: Path) -> list[Group]:
     problems = [
         Problem(str(i), prompt, "", "test") for i, prompt in enumerate(["1+2=", "3", "45*6="])
     ]
-    prompts = [problem.prompt for problem in problems]
+    prompts = [Prompt(problem.prompt) for problem in problems]
     with torch.no_grad():
         weights = model.decoder.weights(torch.float32)
     sampled = list(

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from rlvr.commands.evaluation import template_of
+from rlvr.commands.evaluation import settings_of
 from rlvr.commands.options import Options, number, whole_number
 from rlvr.model.decoder import Weights
 from rlvr.model.tokens import Tokens
 from rlvr.model.weights import load_model
 from rlvr.observe.result import printable
 from rlvr.problems.prompts import render
-from rlvr.records import Problem, Rollout, Sampling
+from rlvr.records import CLOSE, OPEN, Problem, Prompt, Rollout, Sampling
 from rlvr.rollout.engine import Draws, rollouts
 from rlvr.run import model_folder
 from rlvr.training.machine import measure
@@ -35,7 +35,7 @@ def chat_command(about: str, words: Sequence[str]) -> int:
         max_new_tokens=whole_number(parser, "--max-new-tokens", given.max_new_tokens, 1),
     )
     seed = whole_number(parser, "--seed", given.seed, 0)
-    folder, template = model_folder(given.model), template_of(given.model)
+    folder, template = model_folder(given.model), settings_of(given.model).template
     machine = measure(threads=1)
     model = load_model(folder)
     room = model.decoder.shape.max_position_embeddings - sampling.max_new_tokens
@@ -47,7 +47,7 @@ def chat_command(about: str, words: Sequence[str]) -> int:
     for turn, question in enumerate([given.question] if alone else questions()):
         asked = f"{question}=" if set(question) <= BARE_SUM else question
         prompt = render(template, Problem("chat", asked, "", "chat"))
-        if len(model.tokens.encode(prompt)) > room:
+        if len(model.tokens.encode_prompt(prompt)) > room:
             sys.stdout.write(f"  too long: at most {room} tokens fit\n")
             continue
         answer = ask(weights, model.tokens, prompt, sampling, Draws(seed, turn))
@@ -69,18 +69,20 @@ def questions() -> Iterator[str]:
             yield line.strip()
 
 
-def ask(weights: Weights, tokens: Tokens, prompt: str, sampling: Sampling, draws: Draws) -> Rollout:
+def ask(
+    weights: Weights, tokens: Tokens, prompt: Prompt, sampling: Sampling, draws: Draws
+) -> Rollout:
     """One answer to one prompt."""
-    problem = Problem("chat", prompt, "", "chat")
+    problem = Problem("chat", prompt.problem, "", "chat")
     return next(rollouts(weights, tokens, [problem], [prompt], 1, sampling, draws, 0))
 
 
 def shown(answer: Rollout) -> str:
     """The thought behind a bar, then the answer."""
-    thought, closed, rest = answer.text.rpartition("</think>")
-    if not closed and "<think>" in answer.text:
-        thought, rest = answer.text, ""
-    lines = [f"  | {line}" for line in thought.replace("<think>", "").strip().splitlines()]
+    thought, closed, rest = answer.response.rpartition(CLOSE)
+    if not closed and OPEN in answer.response:
+        thought, rest = answer.response, ""
+    lines = [f"  | {line}" for line in thought.replace(OPEN, "").strip().splitlines()]
     lines.append(f"  {rest.strip() or '(no answer after the thought)'}")
     if answer.finish_reason == "length":
         lines.append(f"  (cut at {len(answer.answer_tokens)} tokens; --max-new-tokens takes more)")

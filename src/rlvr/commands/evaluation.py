@@ -15,6 +15,7 @@ from rlvr.model.weights import load_model, read_shape
 from rlvr.observe.evaluate import SEED, Accuracy, Evaluated, evaluate
 from rlvr.observe.runlog import SETTINGS, rollout_line, write_whole
 from rlvr.observe.statistics import pass_at_k_interval
+from rlvr.problems.names import short_name
 from rlvr.problems.prompts import render
 from rlvr.problems.sources import load_problems
 from rlvr.records import Problem, Sampling
@@ -37,11 +38,16 @@ def eval_command(about: str, words: Sequence[str]) -> int:
     """Evaluate each model on the same problems with the same draws."""
     parser = Options("eval", about, "MODEL-OR-RUN... [--problems NAME] [--temperature T] ...")
     parser.add_argument("models", nargs="*", metavar="MODEL-OR-RUN")
-    parser.add_argument("--problems", default="arithmetic", help="a name, or a JSONL file")
+    parser.add_argument(
+        "--problems", default="arithmetic", help="a name of rlvr problems, or a file"
+    )
     parser.add_argument("--count", default="0", help="only the first so many held-out problems")
     parser.add_argument("--temperature", default="0", help="0 is greedy, the default")
     parser.add_argument("--samples", default="1", help="answers per problem, for pass@k")
     parser.add_argument("--max-new-tokens", default="128", help="longest answer in tokens")
+    parser.add_argument(
+        "--lenient", action="store_true", help="also take the last number of an unmarked answer"
+    )
     parser.add_argument("--seed", default=str(SEED), help="names the draws")
     parser.add_argument("--threads", default="0", help="0 measures")
     parser.add_argument("--json", action="store_true", help="one object a line, nothing else")
@@ -64,7 +70,7 @@ def eval_command(about: str, words: Sequence[str]) -> int:
     )
     check_references(asked.problems)
     folders = {name: model_folder(name) for name in given.models}
-    templates = {name: template_of(name) for name in given.models}
+    templates = {name: settings_of(name).template for name in given.models}
     for name, folder in folders.items():
         check_room(folder, templates[name], asked)
     machine = measure(whole_number(parser, "--threads", given.threads, 0))
@@ -81,6 +87,7 @@ def eval_command(about: str, words: Sequence[str]) -> int:
             set_name=asked.set_name,
             samples=samples,
             seed=asked.seed,
+            lenient=given.lenient or settings_of(name).reward.lenient,
         )
         stored = store(name, result)
         if given.json:
@@ -90,17 +97,18 @@ def eval_command(about: str, words: Sequence[str]) -> int:
     return 0
 
 
-def template_of(name: str) -> str:
-    """The template a run was trained with; `plain` for a model."""
+def settings_of(name: str) -> Config:
+    """The settings a run was trained with; the defaults for a model."""
     settings = Path(name) / SETTINGS
-    config = resolve(read_toml(settings)) if settings.is_file() else Config()
-    return config.template
+    return resolve(read_toml(settings)) if settings.is_file() else Config()
 
 
 def check_room(folder: Path, template: str, asked: Asked) -> None:
     """Refuse answers longer than the model's context, before any weights load."""
     shape, tokens = read_shape(folder), load_tokens(folder)
-    longest = max(len(tokens.encode(render(template, problem))) for problem in asked.problems)
+    longest = max(
+        len(tokens.encode_prompt(render(template, problem))) for problem in asked.problems
+    )
     room = shape.max_position_embeddings - longest
     if asked.sampling.max_new_tokens > room:
         raise UsageError(
@@ -115,7 +123,7 @@ def store(name: str, result: Evaluated) -> Path:
     run = Path(name)
     folder = run / "answers" if (run / SETTINGS).is_file() else Path("runs/evals")
     label = "" if (run / SETTINGS).is_file() else f"{run.name}-"
-    problems = Path(result.set).stem
+    problems = short_name(result.set)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,10 +1,13 @@
-"""`rlvr models`, `rlvr problems`, `rlvr variants`: what there is."""
+"""`rlvr models`, `problems`, `templates` and `variants`: what there is."""
 
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from rlvr.commands.options import Options, write_json
+from rlvr.observe.result import printable
 
 
 def models_command(about: str, words: Sequence[str]) -> int:
@@ -34,24 +37,123 @@ def models_command(about: str, words: Sequence[str]) -> int:
 
 
 def problems_command(about: str, words: Sequence[str]) -> int:
-    """List the built-in problems, with examples."""
-    from rlvr.problems.arithmetic import RANGES
+    """List the problems there are, show one source, or compare two sets of problems."""
+    from rlvr.problems.sources import DATASETS
+
+    parser = Options("problems", about, "[NAME | --contamination TRAIN EVAL] [--json]")
+    parser.add_argument("name", nargs="?", help="show this one: counts, and a few problems")
+    parser.add_argument(
+        "--contamination",
+        nargs=2,
+        metavar=("TRAIN", "EVAL"),
+        help="which problems of EVAL also stand in TRAIN; exit status 1 if there are any",
+    )
+    parser.add_argument("--json", action="store_true", help="one object a line")
+    given = parser.parse(words)
+    if given.contamination and given.name:
+        parser.error("--contamination takes two names; leave the third out")
+    if given.contamination:
+        return compared(*given.contamination, as_json=given.json)
+    if given.name:
+        shown(given.name, as_json=given.json)
+        return 0
+    for name, row in DATASETS.items():
+        _show(given.json, name, row.about, **({"forms": row.forms} if given.json else {}))
+        for form in () if given.json else row.forms:
+            sys.stdout.write(f"  {'':<18}--problems '{form}'\n")
+    if not given.json:
+        sys.stdout.write(
+            "\nYour own: --problems FILE (.jsonl, .json, .csv or .parquet), with rows such as "
+            '{"problem": "1+1=", "answer": "2"}\nA few of one: rlvr problems arithmetic\n'
+        )
+    return 0
+
+
+def shown(name: str, *, as_json: bool) -> None:
+    """Print how many problems a source has, by kind and level, and a few of them."""
     from rlvr.problems.sources import load_problems
 
-    parser = Options("problems", about, "[--json]")
-    parser.add_argument("--json", action="store_true", help="one object a line")
-    as_json = parser.parse(words).json
-    for name in RANGES:
-        source = load_problems(name)
-        examples = {p.subject: p for p in source.held_out}
-        _show(as_json, name, source.about, held_out=len(source.held_out))
-        for subject, problem in () if as_json else examples.items():
-            sys.stdout.write(f"  {'':<18}{subject}: {problem.prompt} {problem.answer}\n")
-    if not as_json:
-        sys.stdout.write(
-            "\nYour own: --problems FILE.jsonl, with lines such as "
-            '{"problem": "1+1=", "answer": "2"}\n'
+    source = load_problems(name)
+    everything = source.listed or source.held_out
+    kinds = Counter(problem.subject for problem in everything if problem.subject)
+    levels = Counter(problem.level for problem in everything if problem.level is not None)
+    training = [] if source.eval_only else source.take(0, 0, 3)
+    examples = [("training", p) for p in training] + [("held out", p) for p in source.held_out[:3]]
+    if as_json:
+        write_json(
+            {
+                "name": name,
+                "about": source.about,
+                "training": len(source.trained) or None,
+                "held_out": len(source.held_out),
+                "notes": source.notes,
+                "subjects": dict(sorted(kinds.items())),
+                "levels": {str(level): count for level, count in sorted(levels.items())},
+                "examples": [
+                    {"side": side, "id": p.id, "problem": p.prompt, "answer": p.answer}
+                    for side, p in examples
+                ],
+            }
         )
+        return
+    sys.stdout.write(f"{name}: {source.about}; {len(source.held_out):,} held out\n")
+    sys.stdout.write("".join(f"  note: {note}\n" for note in source.notes))
+    whole = "all" if source.listed else "held out"
+    for what, counted in (("subject", kinds), ("level", levels)):
+        told = ", ".join(f"{key} {count:,}" for key, count in sorted(counted.items()))
+        sys.stdout.write(f"  {what} ({whole}): {told}\n" if told else "")
+    for side, problem in examples:
+        sys.stdout.write(f"\n  {side}, {problem.id}\n{indented(problem.prompt)}\n")
+        sys.stdout.write(f"    answer: {' or '.join((problem.answer, *problem.alternatives))}\n")
+
+
+def indented(text: str, longest: int = 1000) -> str:
+    """The beginning of a text, set in."""
+    return textwrap.indent(text if len(text) <= longest else f"{text[:longest]} ...", "    ")
+
+
+def compared(train: str, evaluation: str, *, as_json: bool) -> int:
+    """Print what two sets of problems have in common; 1 if they have anything."""
+    from rlvr.problems.contamination import overlap
+    from rlvr.problems.sources import whole_list
+
+    found = overlap(whole_list(train, "training"), whole_list(evaluation, "evaluation"))
+    if as_json:
+        write_json(asdict(found))
+    else:
+        sizes = f"{found.training:,} problems to train on, {found.evaluation:,} to evaluate on"
+        lines = found.lines(10) or [f"no text and no {found.words} words in a row in common"]
+        sys.stdout.write("\n".join([sizes, *lines]) + "\n")
+    return 0 if found.clean else 1
+
+
+def templates_command(about: str, words: Sequence[str]) -> int:
+    """List the templates, or show what one makes of a problem."""
+    from rlvr.problems.prompts import TEMPLATES, halves, render, resolved
+    from rlvr.problems.sources import load_problems
+
+    parser = Options("templates", about, "[NAME | TEXT | FILE] [--problems NAME] [--json]")
+    parser.add_argument("template", nargs="?", help="show the prompt that this one makes")
+    parser.add_argument("--problems", default="arithmetic", help="where the problem is from")
+    parser.add_argument("--json", action="store_true", help="one object a line")
+    given = parser.parse(words)
+    if given.template is None:
+        for name, row in TEMPLATES.items():
+            _show(given.json, name, row.about, **({"text": row.text} if given.json else {}))
+        if not given.json:
+            sys.stdout.write(
+                "\nYour own: --template 'TEXT with {problem} in it', or a file of such a text\n"
+                "What the model is shown: rlvr templates think\n"
+            )
+        return 0
+    template = resolved(given.template)
+    halves(template)
+    source = load_problems(given.problems)
+    prompt = render(template, source.held_out[0])
+    if given.json:
+        write_json({"template": given.template, "prompt": prompt.text, "opened": prompt.opened})
+    else:
+        sys.stdout.write(f"{printable(prompt.text)}\n")
     return 0
 
 

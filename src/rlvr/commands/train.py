@@ -16,6 +16,7 @@ from rlvr.commands.options import Options, write_json
 from rlvr.config import Config, Setting, read_toml, resolve, settings, to_toml
 from rlvr.errors import UsageError
 from rlvr.loop import train
+from rlvr.model.tokens import Tokens
 from rlvr.model.weights import parameters_of
 from rlvr.objective.explain import slots
 from rlvr.objective.slots import Variant
@@ -25,6 +26,8 @@ from rlvr.observe.evaluate import Evaluated
 from rlvr.observe.metrics import Values
 from rlvr.observe.plots import Course, curves
 from rlvr.observe.runlog import ANSWERS, SETTINGS, read_lines
+from rlvr.problems.names import short_name
+from rlvr.records import CLOSE, OPEN
 from rlvr.run import Run, prepare, take_up
 from rlvr.training.checkpoint import checkpoints
 from rlvr.training.machine import cores
@@ -99,7 +102,12 @@ def started(values: Mapping[str, object], out: str | None) -> Run:
 
 def free_folder(config: Config) -> Path:
     """A readable name under `runs/` that is not taken."""
-    parts = (Path(config.model).name, Path(config.problems).stem, config.name, f"seed{config.seed}")
+    parts = (
+        Path(config.model).name,
+        short_name(config.problems),
+        config.name,
+        f"seed{config.seed}",
+    )
     name = "-".join(part for part in parts if part)
     for number in range(1, 10_000):
         path = Path("runs") / (name if number == 1 else f"{name}-{number}")
@@ -172,6 +180,10 @@ class Screen:
         self.progress.step(metrics, self.pending)
         self.pending = []
 
+    def warned(self, text: str) -> None:
+        """Say what is most likely not meant."""
+        self.progress.note(f"warning: {text}")
+
     def stopping(self) -> None:
         """Say that the run stops after this step."""
         self.progress.note("stopping after this step; Ctrl-C once more stops at once")
@@ -226,11 +238,23 @@ def opening(run: Run) -> list[tuple[str, str]]:
         ("objective", f"{config.name} ({config.variant.source}){changed_slots(config)}"),
         ("run", f"{config.steps} steps, seed {config.seed}, in {run.folder.path}"),
     ]
+    lines += [("note", note) for note in source.notes]
+    if config.think_tokens:
+        lines.append(("tags", tags(run.model.tokens)))
     if config.variant.groups == "active":
         lines.append(("groups", active(config)))
     if run.progress.step:
         lines.append(("resumed", f"after step {run.progress.step}"))
     return lines
+
+
+def tags(tokens: Tokens) -> str:
+    """What became of the think tags, where tokens of their own were asked for."""
+    ids = f"{OPEN} and {CLOSE} are tokens {tokens.id_of(OPEN)} and {tokens.id_of(CLOSE)}"
+    if not tokens.added:
+        return f"{ids} of this model already"
+    new = " and ".join(tokens.added)
+    return f"{ids}; new: {new}, from the mean of the rows of their pieces"
 
 
 def updates(row: Variant) -> str:
@@ -286,11 +310,13 @@ def next_commands(path: Path, done: bool, config: Config) -> list[tuple[str, str
     name, base = shlex.quote(str(path)), shlex.quote(config.model)
     if not done:
         return [(f"rlvr train --resume {name}", "go on where this stopped")]
-    harder = "arithmetic-hard" if config.problems == "arithmetic" else "arithmetic"
+    usual = config.problems == "arithmetic"
+    same = "" if usual else f" --problems {shlex.quote(config.problems)}"
+    other = "arithmetic-hard" if usual else "FILE"
     return [
         (f"rlvr chat {name}", "ask it something"),
-        (f"rlvr eval {base} {name} --temperature 1 --samples 16", "pass@k, before and after"),
-        (f"rlvr train --model {name} --problems {harder}", "go on with other problems"),
+        (f"rlvr eval {base} {name}{same} --temperature 1 --samples 16", "pass@k, before and after"),
+        (f"rlvr train --model {name} --problems {other}", "go on with other problems"),
     ]
 
 

@@ -164,5 +164,25 @@ def save_model(model: Model, folder: Path, dtype: torch.dtype = torch.float32) -
     for name in COPIED:
         if folder != model.folder and (model.folder / name).is_file():
             shutil.copyfile(model.folder / name, folder / name)
-    config = read_json(folder / "config.json") | {"dtype": str(dtype).removeprefix("torch.")}
+    if model.tokens.added:
+        _write_added(model, folder)
+    config = read_json(folder / "config.json") | {
+        "dtype": str(dtype).removeprefix("torch."),
+        "vocab_size": model.decoder.shape.vocab_size,
+    }
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def _write_added(model: Model, folder: Path) -> None:
+    """The tokenizer with the tokens that were added here; a second list of them is kept whole."""
+    tokenizer = model.tokens.tokenizer
+    tokenizer.save(str(folder / "tokenizer.json"))
+    path = folder / "tokenizer_config.json"
+    settings = read_json(path) if path.is_file() else {}
+    listed = settings.get("added_tokens_decoder")
+    if isinstance(listed, dict):
+        flags = ("lstrip", "normalized", "rstrip", "single_word", "special")
+        for text in model.tokens.added:
+            row = {"content": text, **dict.fromkeys(flags, False)}
+            listed[str(model.tokens.id_of(text))] = row
+        path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")

@@ -21,6 +21,7 @@ from rlvr.observe.result import (
     printable,
     side_by_side,
 )
+from rlvr.records import OPEN, response
 
 COLUMNS = (
     ("step", 5), ("s", 6), ("left", 6), ("reward", 7), ("greedy", 7), ("sampled", 8),
@@ -230,17 +231,22 @@ def telling_example(before: Sequence[Row], after: Sequence[Row]) -> Example | No
         for was, now in pairs
         if was.get("verdict") == "incorrect" and now.get("verdict") == "correct"
     ]
-    thought = [(was, now) for was, now in turned if "<think>" in str(now.get("text"))]
+    thought = [(was, now) for was, now in turned if OPEN in whole(now)]
     for was, now in thought or turned or pairs:
         return Example(
             problem=str(now.get("problem")),
             reference=str(now.get("reference")),
-            before=str(was.get("text")),
-            after=str(now.get("text")),
+            before=whole(was),
+            after=whole(now),
             before_verdict=str(was.get("verdict")),
             after_verdict=str(now.get("verdict")),
         )
     return None
+
+
+def whole(row: Row) -> str:
+    """The answer of a stored line, with the tag that its prompt had opened."""
+    return response(str(row.get("text")), opened=row.get("opened") is True)
 
 
 def sparkline(values: Sequence[float], *, width: int, ascii_only: bool = False) -> str:

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from rlvr.errors import UsageError
+from rlvr.judging import judge_all
 from rlvr.model.decoder import Weights
 from rlvr.model.tokens import Tokens
 from rlvr.observe.statistics import mean_interval, wilson
 from rlvr.problems.prompts import render
-from rlvr.records import Problem, Rollout, Sampling
+from rlvr.records import OPEN, Problem, Rollout, Sampling
 from rlvr.rollout.engine import Draws, rollouts
-from rlvr.verify import grade
 
 SEED = 1_000_003
 """Of evaluation's draws, so that it never touches training's and curves can be compared."""
@@ -65,7 +65,7 @@ class Evaluated:
     overall: Accuracy
     by_subject: dict[str, Accuracy]
     thinks: float
-    """Share of answers that open a thought."""
+    """Share of answers that open a thought, or begin in one that the prompt opened."""
     length: float
     """Mean answer length in tokens."""
     truncated: float
@@ -104,6 +104,7 @@ def evaluate(
     set_name: str,
     samples: int = 1,
     seed: int = SEED,
+    lenient: bool = False,
 ) -> Evaluated:
     """Answer problems and grade the answers; temperature 0 is greedy.
 
@@ -120,13 +121,13 @@ def evaluate(
         Draws(seed, step=0),
         weights_version=0,
     )
-    answers = tuple(_graded(problems, sampled))
+    answers = tuple(_graded(problems, list(sampled), lenient=lenient))
     by_subject: dict[str, list[Rollout]] = {}
     for problem, rollout in answers:
         by_subject.setdefault(problem.subject or "all", []).append(rollout)
     everything = [rollout for _, rollout in answers]
-    thinking = [rollout for rollout in everything if "<think>" in rollout.text]
-    direct = [rollout for rollout in everything if "<think>" not in rollout.text]
+    thinking = [rollout for rollout in everything if OPEN in rollout.response]
+    direct = [rollout for rollout in everything if OPEN not in rollout.response]
     count = len(everything)
     return Evaluated(
         set=set_name,
@@ -144,11 +145,11 @@ def evaluate(
 
 
 def _graded(
-    problems: Sequence[Problem], sampled: Iterator[Rollout]
+    problems: Sequence[Problem], sampled: Sequence[Rollout], *, lenient: bool
 ) -> Iterator[tuple[Problem, Rollout]]:
-    for rollout in sampled:
-        problem = problems[rollout.group_id]
-        score = grade(problem.answer, rollout.text)
+    asked = [(problems[rollout.group_id], rollout.response) for rollout in sampled]
+    scores = judge_all(asked, lenient=lenient)
+    for (problem, _), rollout, score in zip(asked, sampled, scores, strict=True):
         if rollout.finish_reason == "length":
             score = replace(score, value=0.0, verdict="incorrect", reason="cut by the length limit")
         yield problem, replace(rollout, score=score)

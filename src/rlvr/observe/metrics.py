@@ -16,6 +16,7 @@ from rlvr.objective.surrogates import FARTHEST
 from rlvr.observe.keys import METRICS
 from rlvr.observe.statistics import percentile
 from rlvr.records import Group, Rollout, Score
+from rlvr.rewards import repeated
 from rlvr.training.batching import outcomes_of, rewards_of
 from rlvr.training.update import Update, joined
 
@@ -48,12 +49,13 @@ def _plain(value: float | int | None) -> float | int | None:
     return int(value) if isinstance(value, (bool, int)) else float(value)
 
 
-def rollout_metrics(groups: Sequence[Group]) -> Values:
+def rollout_metrics(groups: Sequence[Group], weights: Mapping[str, float] | None = None) -> Values:
     """What the sampled answers of a step show, all of them, before any filter.
 
     Args:
         groups: Groups of one size, scored; a rollout whose score has no value counts in the
             lengths and the text, and nowhere else.
+        weights: Weight of each part of the reward; parts without one are taken to count.
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     scores = [_score(rollout) for rollout in rollouts]
@@ -64,18 +66,24 @@ def rollout_metrics(groups: Sequence[Group]) -> Values:
         | group_metrics(rewards, correct, scored)
         | length_metrics(rollouts)
         | token_metrics(rollouts)
-        | text_metrics([rollout.text for rollout in rollouts])
+        | text_metrics([rollout.response for rollout in rollouts])
         | {
             "text/answer_found": _mean([score.answer is not None for score in scores]),
-            "groups/cancelled": _mean([cancelled(group) for group in groups]),
+            "groups/cancelled": _mean([cancelled(group, weights or {}) for group in groups]),
         }
     )
 
 
-def cancelled(group: Group) -> bool:
-    """Whether the parts of the rewards differ within a group and yet add up to the same."""
+def cancelled(group: Group, weights: Mapping[str, float]) -> bool:
+    """Whether the parts of the rewards differ within a group and yet add up to the same.
+
+    Parts of weight 0, which are only measured, are left out.
+    """
     known = [s for s in map(_score, group.rollouts) if s.value is not None]
-    parts = {tuple(sorted(score.parts.items())) for score in known}
+    parts = {
+        tuple(sorted((name, value) for name, value in s.parts.items() if weights.get(name, 1.0)))
+        for s in known
+    }
     return len(parts) > 1 and len({score.value for score in known}) == 1
 
 
@@ -86,7 +94,7 @@ def _score(rollout: Rollout) -> Score:
 
 def reward_metrics(scores: Sequence[Score]) -> Values:
     """Means of the reward, of its parts, and of the verdicts."""
-    judged = [score for score in scores if score.verdict != "could not judge"]
+    judged = [score for score in scores if score.verdict != "could not judge" or score.value == 0]
     names = sorted({name for score in scores for name in score.parts})
     parts = {
         f"{PART}{name}": _mean([s.parts[name] for s in scores if name in s.parts]) for name in names
@@ -97,8 +105,25 @@ def reward_metrics(scores: Sequence[Score]) -> Values:
         "reward/mean": _mean([score.value for score in scores if score.value is not None]),
         "reward/correct": _mean([score.verdict == "correct" for score in judged]),
         "reward/format_only": _mean(form_only),
-        "verifier/error": _mean([score.verdict == "could not judge" for score in scores]),
+        "reward/none": _mean([score.value is None for score in scores]),
+        "verifier/error": _mean(
+            [s.verdict == "could not judge" and s.value is None for s in scores]
+        ),
+        "verifier/unreadable": _mean(
+            [s.verdict == "could not judge" and s.value is not None for s in scores]
+        ),
         **parts,
+        **function_metrics(scores),
+    }
+
+
+def function_metrics(scores: Sequence[Score]) -> Values:
+    """How often a function of the user's was late or failed; nothing where there is none."""
+    if not any(score.trouble or "function" in score.parts for score in scores):
+        return {}
+    return {
+        "reward/late": _mean([score.trouble == "late" for score in scores]),
+        "reward/failed": _mean([score.trouble == "failed" for score in scores]),
     }
 
 
@@ -175,9 +200,7 @@ def repetition(text: str) -> float:
     >>> repetition("so it is so it is so it is"), repetition("too short")
     (0.5, 0.0)
     """
-    words = text.split()
-    grams = list(zip(words, words[1:], words[2:], words[3:], strict=False))
-    return 1 - len(set(grams)) / len(grams) if grams else 0.0
+    return repeated(text.split(), 4)
 
 
 def boxes(text: str) -> list[str]:

@@ -186,6 +186,7 @@ def rollout_line(
             "group_id": rollout.group_id,
             "slot": rollout.slot,
             "text": rollout.text,
+            "opened": rollout.opened,
             "value": score.value if score else None,
             "verdict": score.verdict if score else None,
             "reason": score.reason if score else None,

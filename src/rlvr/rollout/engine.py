@@ -14,7 +14,7 @@ from torch import Tensor
 from rlvr.model.decoder import Cache, Weights, extend, logits_of
 from rlvr.model.distribution import sample, truncate, uniforms, without
 from rlvr.model.tokens import Tokens
-from rlvr.records import Problem, Rollout, Sampling
+from rlvr.records import Problem, Prompt, Rollout, Sampling
 
 COMPACT_BELOW = 0.8  # share of rows still running below which the others are dropped
 
@@ -165,7 +165,7 @@ def rollouts(
     weights: Weights,
     tokens: Tokens,
     problems: Sequence[Problem],
-    prompts: Sequence[str],
+    prompts: Sequence[Prompt],
     answers_per_prompt: int,
     sampling: Sampling,
     draws: Draws,
@@ -173,7 +173,7 @@ def rollouts(
     rows_at_once: int = 512,
 ) -> Iterator[Rollout]:
     """Sampled answers to each problem as records, a problem's answers side by side."""
-    encoded = [tokens.encode(prompt) for prompt in prompts]
+    encoded = [tokens.encode_prompt(prompt) for prompt in prompts]
     size = max(1, rows_at_once // answers_per_prompt)
     for first in range(0, len(problems), size):
         chosen = range(first, min(first + size, len(problems)))
@@ -205,4 +205,5 @@ def rollouts(
                 weights_version=weights_version,
                 sampler_entropies=entropies[row][:length],
                 kept=answers.kept[row] if answers.kept is not None else (),
+                opened=prompts[number].opened,
             )

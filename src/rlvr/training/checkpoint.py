@@ -14,7 +14,7 @@ from rlvr.errors import UsageError
 from rlvr.model.tokens import read_json
 from rlvr.model.weights import Model, load_model, save_model
 from rlvr.objective.loss import Controls
-from rlvr.records import Group, Problem, Rollout, Sampling, Score
+from rlvr.records import Group, Rollout, Sampling, Score, problem_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,7 +154,7 @@ def group_of(saved: dict[str, Any]) -> Group:
             "sampler_entropies": fields["sampler_entropies"] or (),
         }
         rollouts.append(Rollout(**(fields | read)))
-    return Group(Problem(**saved["problem"]), rollouts)
+    return Group(problem_of(saved["problem"]), rollouts)
 
 
 def restore_optimizer(
