@@ -14,7 +14,7 @@ train: install  ## the built-in model learns to think; more options in ARGS="--s
 	@.venv/bin/rlvr train $(ARGS)
 
 test: install-dev
-	@.venv/bin/python -m pytest $(ARGS)
+	@.venv/bin/python -m pytest -n auto --maxprocesses 8 $(ARGS)
 
 check: install-dev  ## format, lint, types
 	@.venv/bin/ruff format --check --quiet . || { .venv/bin/ruff format --check .; exit 1; }

@@ -9,6 +9,7 @@ import pytest
 import torch
 from beartype import BeartypeConf
 from beartype.claw import beartype_packages
+from hypothesis import settings
 
 # Before any test imports rlvr: types are checked in every call, and shapes where there are tensors.
 # A whole number will do for a float, as for type checkers. Checking shapes costs 20 times as much.
@@ -22,6 +23,10 @@ beartype_packages(
     [f"rlvr.{floor}" for floor in WITHOUT_TENSORS], conf=BeartypeConf(is_pep484_tower=True)
 )
 torch.set_num_threads(1)
+
+# The same examples in every run, however slow the machine; new ones: --hypothesis-profile=default.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.load_profile("same")
 
 SHARED = Path(__file__).parents[1] / "../shared"
 

@@ -133,9 +133,9 @@ def test_any_text_at_all_is_judged(text: str) -> None:
 
 def test_hostile_texts_take_no_time() -> None:
     texts = ["(" * 10**6, "1" * 10**7, "1+" * 10**6, "9**" * 60 + "9", " " * 10**6 + "2" * 199]
-    start = time.perf_counter()
+    start = time.thread_time()
     assert not any(check([1, 2, 3], 6, text)[0] for text in texts)
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
 
 
 def test_every_question_is_solved_by_its_reference_and_its_target_is_in_range() -> None:

@@ -146,9 +146,9 @@ def test_leniency_falls_back_past_no_box() -> None:
     ],
 )
 def test_looking_for_an_answer_takes_time_linear_in_the_text(text: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     extract(text, lenient=True)
-    assert time.perf_counter() - began < 2.0
+    assert time.thread_time() - began < 2.0
 
 
 @pytest.mark.parametrize(

