@@ -326,7 +326,14 @@ def _assemble(
 def frozen(weights: Weights) -> Weights:
     """A copy that later optimizer steps can't reach."""
     blocks = tuple(
-        type(block)(**{name: getattr(block, name).clone() for name in block.__slots__})
+        replace(
+            block,
+            **{
+                name: part.clone()
+                for name in block.__slots__
+                if (part := getattr(block, name)) is not None
+            },
+        )
         for block in weights.blocks
     )
     return replace(

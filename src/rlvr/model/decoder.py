@@ -1,4 +1,4 @@
-"""The decoder: Qwen3 in one file, the same blocks for learning and for sampling.
+"""The decoder: Qwen3, Qwen2 and Llama in one file, the same blocks for learning and for sampling.
 
 Letters: B rows, T tokens in a row, D width, H query heads, M key-value heads, K head width, C cache
 columns. Source: Qwen3 technical report, arXiv:2505.09388, section 2 (grouped-query attention,
@@ -38,6 +38,10 @@ class Shape:
     rope_theta: float = 1e6
     rms_norm_eps: float = 1e-6
     tie_word_embeddings: bool = True
+    qk_norm: bool = True
+    """Queries and keys behind a norm of their own (Qwen3)."""
+    qkv_bias: bool = False
+    """Queries, keys and values with a bias (Qwen2)."""
 
 
 class Attention(nn.Module):
@@ -46,12 +50,14 @@ class Attention(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         width, head = shape.hidden_size, shape.head_dim
-        self.q_proj = nn.Linear(width, shape.num_attention_heads * head, bias=False)
-        self.k_proj = nn.Linear(width, shape.num_key_value_heads * head, bias=False)
-        self.v_proj = nn.Linear(width, shape.num_key_value_heads * head, bias=False)
-        self.o_proj = nn.Linear(shape.num_attention_heads * head, width, bias=False)
-        self.q_norm = nn.RMSNorm(head)
-        self.k_norm = nn.RMSNorm(head)
+        queries, keys, bias = shape.num_attention_heads, shape.num_key_value_heads, shape.qkv_bias
+        self.q_proj = nn.Linear(width, queries * head, bias=bias)
+        self.k_proj = nn.Linear(width, keys * head, bias=bias)
+        self.v_proj = nn.Linear(width, keys * head, bias=bias)
+        self.o_proj = nn.Linear(queries * head, width, bias=False)
+        if shape.qk_norm:
+            self.q_norm = nn.RMSNorm(head)
+            self.k_norm = nn.RMSNorm(head)
 
 
 class FeedForward(nn.Module):
@@ -90,11 +96,12 @@ class BlockWeights:
     """One block's weights as the forward pass reads them: cast, and fused where inputs are shared.
 
     The gain of a norm is folded into the matrix behind it, the scale of the scores into the gains
-    of the queries: the same function in fewer passes over memory.
+    of the queries, or into their matrix: the same function in fewer passes over memory.
     """
 
     qkv: Tensor
-    qk_gain: Tensor
+    qkv_bias: Tensor | None
+    qk_gain: Tensor | None
     """Gains of QK-norm for the query heads, then the key heads: (H+M, K)."""
     out: Tensor
     gate_up: Tensor
@@ -154,15 +161,28 @@ class Decoder(nn.Module):
 def _fuse(block: nn.Module, shape: Shape, dtype: torch.dtype) -> BlockWeights:
     assert isinstance(block, Block)
     attention, mlp = block.self_attn, block.mlp
-    gains = [
-        attention.q_norm.weight.expand(shape.num_attention_heads, -1) * shape.head_dim**-0.5,
-        attention.k_norm.weight.expand(shape.num_key_value_heads, -1),
-    ]
-    qkv = torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight])
+    projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+    qkv = torch.cat([projection.weight for projection in projections])
+    qkv = qkv * block.input_layernorm.weight
+    bias = torch.cat([projection.bias for projection in projections]) if shape.qkv_bias else None
+    qk_gain = None
+    scale, queries = shape.head_dim**-0.5, shape.num_attention_heads
+    if shape.qk_norm:
+        gains = [
+            attention.q_norm.weight.expand(queries, -1) * scale,
+            attention.k_norm.weight.expand(shape.num_key_value_heads, -1),
+        ]
+        qk_gain = torch.cat(gains).to(dtype)
+    else:
+        scales = torch.ones(len(qkv), 1)
+        scales[: queries * shape.head_dim] = scale
+        qkv = qkv * scales
+        bias = bias * scales.squeeze(1) if bias is not None else None
     gate_up = torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])
     return BlockWeights(
-        qkv=(qkv * block.input_layernorm.weight).to(dtype),
-        qk_gain=torch.cat(gains).to(dtype),
+        qkv=qkv.to(dtype),
+        qkv_bias=bias.to(dtype) if bias is not None else None,
+        qk_gain=qk_gain,
         out=attention.o_proj.weight.to(dtype),
         gate_up=(gate_up * block.post_attention_layernorm.weight).to(dtype),
         down=mlp.down_proj.weight.to(dtype),
@@ -235,10 +255,11 @@ def run_block(
     heads, keys = shape.num_attention_heads, shape.num_key_value_heads
     eps = shape.rms_norm_eps
 
-    qkv = F.linear(normalise(x, eps), block.qkv).unflatten(-1, (heads + 2 * keys, shape.head_dim))
-    qk, v = qkv.split([heads + keys, keys], dim=-2)
-    qk = rotate(normalise(qk, eps) * block.qk_gain, cos, sin)
-    q, k = qk.split([heads, keys], dim=-2)
+    qkv = F.linear(normalise(x, eps), block.qkv, block.qkv_bias)
+    qk, v = qkv.unflatten(-1, (-1, shape.head_dim)).split([heads + keys, keys], dim=-2)
+    if block.qk_gain is not None:
+        qk = normalise(qk, eps) * block.qk_gain
+    q, k = rotate(qk, cos, sin).split([heads, keys], dim=-2)
     x = x + F.linear(attend(index, q, k, v).flatten(-2), block.out)
 
     gate_up = F.linear(normalise(x, eps), block.gate_up)

@@ -14,6 +14,11 @@ from rlvr.model.decoder import Decoder, Shape
 from rlvr.model.tokens import Tokens, load_tokens, read_json
 
 FAMILY = "Qwen3ForCausalLM"
+FAMILIES: dict[str, dict[str, bool]] = {
+    FAMILY: {"qk_norm": True},
+    "Qwen2ForCausalLM": {"qk_norm": False, "qkv_bias": True},
+    "LlamaForCausalLM": {"qk_norm": False},
+}
 COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json")
 
 
@@ -45,13 +50,14 @@ def read_shape(folder: Path) -> Shape:
             )
     config = read_json(folder / "config.json")
     family = config.get("architectures")
-    if family != [FAMILY]:
+    if not isinstance(family, list) or len(family) != 1 or family[0] not in FAMILIES:
         named = (
             ", ".join(map(str, family)) if isinstance(family, list) else config.get("model_type")
         )
         raise UsageError(
-            f"{folder} is a model of the family {named}; this version reads {FAMILY} only. "
-            "Give a Qwen3 directory, or --model abacus for the built-in model."
+            f"{folder} is a model of the family {named}; this version reads "
+            f"{', '.join(FAMILIES)}. Give such a directory, or --model abacus for the built-in "
+            "model."
         )
     for key, wanted in (("attention_bias", False), ("hidden_act", "silu")):
         if config.get(key, wanted) != wanted:
@@ -66,9 +72,11 @@ def read_shape(folder: Path) -> Shape:
 def _shape(folder: Path, config: dict[str, object]) -> Shape:
     rope = config.get("rope_parameters")
     flat = {**rope, **config} if isinstance(rope, dict) else config
-    values: dict[str, object] = {}
+    family = config["architectures"]
+    assert isinstance(family, list)
+    values: dict[str, object] = dict(FAMILIES[family[0]])
     for field in fields(Shape):
-        if field.name not in flat:
+        if field.name not in flat or field.name in values:
             continue
         value = flat[field.name]
         kind = float if field.type is float else field.type
