@@ -58,7 +58,7 @@ def test_a_file_is_graded_in_its_order(rlvr: Command, tmp_path: Path) -> None:
 def test_other_words_for_the_fields_and_further_answers(rlvr: Command, tmp_path: Path) -> None:
     rows: list[object] = [
         {"reference": 7, "text": r"\boxed{7}"},
-        {"gold": "7", "response": r"\boxed{8}", "alternatives": ["8"]},
+        {"gold": "7", "response": r"\boxed{8}", "alternatives": ["9", 8]},
     ]
     done = rlvr("verify", "--jsonl", write(tmp_path / "all.jsonl", rows))
     assert [row["verdict"] for row in lines(done.stdout)] == ["correct", "correct"]
@@ -73,6 +73,8 @@ def test_other_words_for_the_fields_and_further_answers(rlvr: Command, tmp_path:
         ('{"gold": null, "response": "7"}', "line 2 needs"),
         ('{"gold": "7", "response": 7}', "line 2 needs"),
         ("[" * 100_000, "line 2 is not JSON"),
+        ('{"gold": "7", "response": "7", "alternatives": 8}', "a list of texts"),
+        ('{"gold": "7", "response": "7", "alternatives": "89"}', "a list of texts"),
     ],
 )
 def test_a_broken_line_is_named_and_can_be_left_out(
@@ -88,6 +90,18 @@ def test_a_broken_line_is_named_and_can_be_left_out(
     assert done.returncode == 0
     assert [row["id"] for row in lines(done.stdout)] == [1, 4]
     assert "1 broken line" in done.stderr
+
+
+def test_a_name_that_is_no_number_is_kept_as_it_is_written(rlvr: Command, tmp_path: Path) -> None:
+    (tmp_path / "all.jsonl").write_text('{"id": NaN, "gold": 7, "response": "\\\\boxed{7}"}\n')
+    done = rlvr("verify", "--jsonl", "all.jsonl")
+    assert (done.returncode, lines(done.stdout)[0]["id"]) == (0, "NaN")
+
+
+def test_an_answer_beside_a_file_is_refused(rlvr: Command) -> None:
+    done = rlvr("verify", "--jsonl", "all.jsonl", "--response", "7")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--response goes with --reference" in done.stderr
 
 
 def test_stored_rollouts_are_graded_again(rlvr: Command, small: list[str], tmp_path: Path) -> None:

@@ -66,6 +66,8 @@ def verify_command(about: str, words: Sequence[str]) -> int:
     given = parser.parse(words)
     if sum(value is not None for value in (given.reference, given.jsonl, given.run)) != 1:
         parser.error("give --reference and --response, or --jsonl FILE, or --run RUN")
+    if given.reference is None and given.response is not None:
+        parser.error("--response goes with --reference; leave it out, or give no file and no run")
     other = _other(given.against)
     if given.reference is None:
         path = Path(given.jsonl if given.jsonl is not None else given.run)
@@ -172,7 +174,8 @@ def _rows(files: Iterable[Path], skipping: Tally | None) -> Iterator[Row]:
 def _row(path: Path, number: int, line: str) -> Row:
     where = f"{path}, line {number}"
     try:
-        found = json.loads(line, parse_float=str)  # `1e400` as it is written
+        # `1e400` as it is written, and `NaN` no longer a number that JSON lacks
+        found = json.loads(line, parse_float=str, parse_constant=str)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{where} is not JSON: {error}. A good line: {EXAMPLE}. --skip-broken leaves it out."
@@ -190,11 +193,17 @@ def _row(path: Path, number: int, line: str) -> Row:
             f'{where} needs "gold" (or "reference") and "response" (or "text"), both text. '
             f"A good line: {EXAMPLE}. --skip-broken leaves it out."
         )
+    alternatives = found.get("alternatives") or []
+    if not isinstance(alternatives, list) or not all(type(x) in (str, int) for x in alternatives):
+        raise UsageError(
+            f'{where}: "alternatives" are other right answers, a list of texts such as ["0.5"]. '
+            "--skip-broken leaves it out."
+        )
     return Row(
         _identity(found, number),
         reference,
         records.response(response, opened=found.get("opened") is True),
-        tuple(str(one) for one in found.get("alternatives") or ()),
+        tuple(map(str, alternatives)),
         stored=found.get("verdict") if "rollout" in path.parent.name else None,
         cut=found.get("finish_reason") == "length",
     )
