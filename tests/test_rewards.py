@@ -164,6 +164,8 @@ def test_settings_under_which_nothing_pays_are_refused(wrong: Callable[[], Rewar
     [
         {"repetition_ngram": 0},
         {"repetition": -1.0},
+        {"correctness": 1e39},
+        {"function_deadline_seconds": 1e300},
         {"language": float("inf")},
         {"length": "laser"},
         {"length": "l1_max", "length_target": 0},
@@ -190,8 +192,8 @@ def test_shaping_that_degenerates_is_refused_at_once_and_in_words(wrong: dict[st
 
 
 def test_shaping_of_the_least_that_there_is_has_a_value() -> None:
-    """BC-54: no token, no word, an n-gram longer than the answer, a limit of one token."""
-    settings = Reward(repetition=1.0, repetition_ngram=50, language=1.0)
+    """BC-54: no token, no word, an n-gram far longer than the answer, a limit of one token."""
+    settings = Reward(repetition=1.0, repetition_ngram=10**12, language=1.0)
     for text in ("", " ", "one two", RIGHT_AGAIN):
         score = scored(text, settings, tokens=1, limit=1, overlong="soft")
         assert score.parts["repetition"] == 0.0

@@ -178,6 +178,12 @@ def test_numbers_of_other_kinds_are_numbers(word: str, value: float, moody: Pool
     assert type(found.value) is float
 
 
+def test_a_long_reason_is_kept_in_part(moody: Pool) -> None:
+    found = scores(own("moods"), [group([WRONG + "-dict of many words-"])], pool=moody)[0][0]
+    assert found.value == 0.5
+    assert 1000 < len(found.reason) < 1200
+
+
 @pytest.mark.parametrize(
     ("word", "says"),
     [
@@ -188,6 +194,7 @@ def test_numbers_of_other_kinds_are_numbers(word: str, value: float, moody: Pool
         ("-nan-", "not finite"),
         ("-infinite-", "not finite"),
         ("-huge-", "not finite"),
+        ("-large-", "return -1e+06 to 1e+06"),
         ("-text-", "'1.0' (str)"),
         ("-list-", "(list)"),
         ("-coroutine-", "coroutine"),

@@ -4,7 +4,6 @@ Model text is hostile input: every function here is total, gives a number, and e
 What needs the other answers of a group, or a function of yours, comes after: see `scoring`.
 """
 
-import math
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from rlvr.errors import UsageError
 from rlvr.judging import judge
 from rlvr.length import SLOPED, TARGETED, LengthReward
 from rlvr.records import CLOSE, OPEN, Problem, Score, response
+from rlvr.verify.own import LARGEST
 
 Gate = Literal["additive", "if_correct", "first"]
 Script = Literal["latin", "cyrillic", "chinese", "japanese", "korean"]
@@ -125,12 +125,14 @@ WEIGHTS = (
 def _out_of_range(row: Reward) -> Iterator[str]:
     for name in WEIGHTS:
         value = getattr(row, name)
-        if not (math.isfinite(value) and value >= 0):
-            yield f"reward.{name} is {value}. Use 0 or more, such as 1."
+        if not 0 <= value <= LARGEST:
+            yield f"reward.{name} is {value}. Use 0 or more, up to {LARGEST:,.0f}, such as 1."
     for name in ("length_slope", "function_deadline_seconds"):
         value = getattr(row, name)
-        if not (math.isfinite(value) and value > 0):
-            yield f"reward.{name} is {value}. Use more than 0, such as {getattr(Reward(), name)}."
+        if not 0 < value <= LARGEST:
+            given = f"reward.{name} is {value}"
+            example = getattr(Reward(), name)
+            yield f"{given}. Use more than 0, up to {LARGEST:,.0f}, such as {example}."
     for name in ("repetition_ngram", "function_workers", "function_memory_mib"):
         if getattr(row, name) < 1:
             given = f"reward.{name} is {getattr(row, name)}"
@@ -261,8 +263,10 @@ def repeated(words: Sequence[str], ngram: int) -> float:
     >>> repeated("a b c a b c a b c d".split(), 3), repeated(["short"], 3)
     (0.5, 0.0)
     """
+    if ngram > len(words):
+        return 0.0
     grams = list(zip(*(words[start:] for start in range(ngram)), strict=False))
-    return 1 - len(set(grams)) / len(grams) if grams else 0.0
+    return 1 - len(set(grams)) / len(grams)
 
 
 def foreign_letters(text: str, script: Script) -> int:

@@ -16,6 +16,9 @@ from types import ModuleType
 
 Function = Callable[[dict[str, object], str], object]
 
+LARGEST = 1e6  # of a value, up or down, and of a weight: the squares of rewards must fit float32
+REASON_CHARACTERS_MOST = 1000  # a reason is stored with every answer
+
 
 def judge_of(name: str) -> Callable[[object], object]:
     """The function of that name, which a worker can call with `[problem, text]`.
@@ -57,7 +60,8 @@ def load(name: str) -> Function:
     found = getattr(module, function, None)
     if not callable(found):
         known = [key for key, value in vars(module).items() if inspect.isfunction(value)]
-        raise ImportError(f"{place} has no function '{function}'. It has: {', '.join(known)}")
+        listed = ", ".join(known) or "none"
+        raise ImportError(f"{place} has no function '{function}'. It has: {listed}")
     return found  # type: ignore[no-any-return]
 
 
@@ -108,11 +112,11 @@ def contents(returned: object) -> tuple[float | None, str]:
         raise BreachError(
             f"a dict {shown(returned)}; it takes 'value' and, as text, 'reason', and nothing else"
         )
-    return number_of(returned["value"]), reason
+    return number_of(returned["value"]), reason[:REASON_CHARACTERS_MOST]
 
 
 def number_of(value: object) -> float | None:
-    """A finite number, or None.
+    """A number of a size that can be trained on, or None.
 
     Raises:
         BreachError: It is neither.
@@ -133,6 +137,10 @@ def number_of(value: object) -> float | None:
         number = math.inf
     if not math.isfinite(number):
         raise BreachError(f"{shown(value)}, which is not finite; return a finite number, or None")
+    if abs(number) > LARGEST:
+        raise BreachError(
+            f"{shown(value)}, too large to train on; return {-LARGEST:g} to {LARGEST:g}"
+        )
     return number
 
 
