@@ -65,7 +65,7 @@ def tiny_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         parameter.data = 1 + 0.1 * noise if parameter.dim() == 1 else 0.3 * noise
     write_tokenizer(folder, tokens.vocab_size)
     config = read_json(folder / "config.json")
-    config |= {name: getattr(shape, name) for name in Shape.__slots__}
+    config |= {name: getattr(shape, name) for name in Shape.__slots__ if name != "rope"}
     (folder / "config.json").write_text(json.dumps(config))
     save_model(Model(decoder, tokens, folder), folder)
     return folder
@@ -118,7 +118,7 @@ def tagless_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pa
             parameter.data = 1 + 0.1 * noise if parameter.dim() == 1 else 0.3 * noise
         tokenizer.save(str(folder / "tokenizer.json"))
         config = {"architectures": [FAMILY], "model_type": "qwen3", "eos_token_id": 1}
-        config |= {name: getattr(shape, name) for name in Shape.__slots__}
+        config |= {name: getattr(shape, name) for name in Shape.__slots__ if name != "rope"}
         (folder / "config.json").write_text(json.dumps(config))
         settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|end|>"}
         (folder / "tokenizer_config.json").write_text(json.dumps(settings))

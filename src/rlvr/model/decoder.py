@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from rlvr.model.rope import PLAIN, Rope, rotary_tables
+
 Hidden = Float[Tensor, "B T D"]
 Heads = Float[Tensor, "B T heads K"]
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
@@ -42,6 +44,8 @@ class Shape:
     """Queries and keys behind a norm of their own (Qwen3)."""
     qkv_bias: bool = False
     """Queries, keys and values with a bias (Qwen2)."""
+    rope: Rope = PLAIN
+    """How positions turn into angles."""
 
 
 class Attention(nn.Module):
@@ -139,7 +143,9 @@ class Decoder(nn.Module):
         self.model = Trunk(shape)
         if not shape.tie_word_embeddings:
             self.lm_head = nn.Linear(shape.hidden_size, shape.vocab_size, bias=False)
-        cos, sin = rotary_tables(shape)
+        cos, sin = rotary_tables(
+            shape.rope, shape.rope_theta, shape.head_dim, shape.max_position_embeddings
+        )
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
 
@@ -187,19 +193,6 @@ def _fuse(block: nn.Module, shape: Shape, dtype: torch.dtype) -> BlockWeights:
         gate_up=(gate_up * block.post_attention_layernorm.weight).to(dtype),
         down=mlp.down_proj.weight.to(dtype),
     )
-
-
-def rotary_tables(shape: Shape) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of the rotary angles, (positions, K) each.
-
-    A head's first half is paired with its second; the sines of the first half are negative, so
-    that `rotate` is two products and a sum. Source: RoFormer, arXiv:2104.09864, section 3.2.2.
-    """
-    pair = torch.arange(0, shape.head_dim, 2, dtype=torch.float64) / shape.head_dim
-    position = torch.arange(shape.max_position_embeddings, dtype=torch.float64)
-    angle = position[:, None] * shape.rope_theta**-pair
-    cos, sin = angle.cos().float(), angle.sin().float()
-    return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
 
 
 def rotate(x: Heads, cos: Tensor, sin: Tensor) -> Heads:

@@ -11,8 +11,11 @@ from safetensors.torch import save_file
 
 from rlvr.errors import UsageError
 from rlvr.model.decoder import Decoder, Shape
+from rlvr.model.rope import read_rope
 from rlvr.model.tokens import Tokens, load_tokens, read_json
 
+REFUSED = (("attention_bias", False), ("mlp_bias", False), ("hidden_act", "silu"))
+"""Keys of a `config.json` with the only value that is read."""
 FAMILY = "Qwen3ForCausalLM"
 FAMILIES: dict[str, dict[str, bool]] = {
     FAMILY: {"qk_norm": True},
@@ -20,6 +23,8 @@ FAMILIES: dict[str, dict[str, bool]] = {
     "LlamaForCausalLM": {"qk_norm": False},
 }
 COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json")
+DEFAULTS: dict[str, object] = {"tie_word_embeddings": False, "rms_norm_eps": 1e-6}
+"""What a `config.json` of these families means where it leaves a key out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +64,35 @@ def read_shape(folder: Path) -> Shape:
             f"{', '.join(FAMILIES)}. Give such a directory, or --model abacus for the built-in "
             "model."
         )
-    for key, wanted in (("attention_bias", False), ("hidden_act", "silu")):
+    for key, wanted in REFUSED:
         if config.get(key, wanted) != wanted:
             raise UsageError(
                 f"{folder}/config.json has {key} {config[key]!r}; only {wanted!r} is read."
             )
-    if config.get("rope_scaling") or config.get("use_sliding_window"):
-        raise UsageError(f"{folder}/config.json scales or slides attention, which is not read yet.")
+    kinds = config.get("layer_types") or []
+    slides = not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds)
+    if config.get("use_sliding_window") or slides:
+        raise UsageError(
+            f"{folder}/config.json has layers whose attention slides, which is not read. "
+            "Give another model."
+        )
     return _shape(folder, config)
 
 
 def _shape(folder: Path, config: dict[str, object]) -> Shape:
-    rope = config.get("rope_parameters")
-    flat = {**rope, **config} if isinstance(rope, dict) else config
     family = config["architectures"]
     assert isinstance(family, list)
+    given = DEFAULTS | {name: value for name, value in config.items() if value is not None}
     values: dict[str, object] = dict(FAMILIES[family[0]])
+    width, heads = (given.get(name) for name in ("hidden_size", "num_attention_heads"))
+    if isinstance(width, int) and isinstance(heads, int) and heads > 0:
+        given.setdefault("num_key_value_heads", heads)
+        if not values["qk_norm"]:  # Qwen3 says it always
+            given.setdefault("head_dim", width // heads)
     for field in fields(Shape):
-        if field.name not in flat or field.name in values:
+        if field.name not in given or field.name in {*values, "rope_theta", "rope"}:
             continue
-        value = flat[field.name]
+        value = given[field.name]
         kind = float if field.type is float else field.type
         good = isinstance(value, (int, float)) and (kind is bool) == isinstance(value, bool)
         if not good or (kind is int and (not isinstance(value, int) or value < 1)):
@@ -87,6 +101,9 @@ def _shape(folder: Path, config: dict[str, object]) -> Shape:
                 "(or true and false for a switch). Save the model again."
             )
         values[field.name] = value
+    positions = values.get("max_position_embeddings", 1)
+    assert isinstance(positions, int)
+    values["rope"], values["rope_theta"] = read_rope(folder, config, positions)
     try:
         shape = Shape(**values)  # type: ignore[arg-type]
     except TypeError as error:
