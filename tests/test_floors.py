@@ -20,7 +20,7 @@ rlvr.verify: primes terms vanish functions values numeric proofs modulus scalar
 rlvr.verify: meaning realsets equal verdict
 rlvr.verify: symbolic grading others __init__
 rlvr: judging length rewards
-rlvr.model: __init__ tokens distribution rope decoder logprobs weights added
+rlvr.model: __init__ tokens distribution rope decoder logprobs shards weights added
 rlvr.rollout: __init__ settings engine
 rlvr.training: __init__ machine batching optimiser update checkpoint
 rlvr.observe: __init__ statistics keys metrics runlog evaluate result console plots

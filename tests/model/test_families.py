@@ -200,7 +200,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"architectures": None}, "llama"),
     ({"max_position_embeddings": None}, "incomplete"),
     ({"num_attention_heads": None}, "incomplete"),
-    ({"vocab_size": 120}, "the tokenizer has ids to 124, the model to 119"),
+    ({"vocab_size": 120}, "has shape (130, 48), config.json asks for (120, 48)"),
+    ({"eos_token_id": 130}, "ids to 130, the model to 129"),
 ]
 
 

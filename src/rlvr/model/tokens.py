@@ -70,6 +70,11 @@ class Tokens:
         size: int = self.tokenizer.get_vocab_size(with_added_tokens=True)
         return size
 
+    @property
+    def highest_id(self) -> int:
+        """The last token id; some tokenizers leave ids out."""
+        return max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
+
 
 @lru_cache(maxsize=64)
 def encoding(tokenizer: Tokenizer, text: str) -> Encoding:
@@ -120,7 +125,7 @@ def load_tokens(folder: Path) -> Tokens:
     if not path.is_file():
         raise UsageError(
             f"{folder} has no tokenizer.json. A model directory needs config.json, "
-            "tokenizer.json and model.safetensors; download or save it again."
+            "tokenizer.json and weights as safetensors; download or save it again."
         )
     try:
         tokenizer = Tokenizer.from_file(str(path))
@@ -133,14 +138,15 @@ def load_tokens(folder: Path) -> Tokens:
             settings |= {k: v for k, v in read_json(file).items() if v is not None}
     stop = settings.get("eos_token_id")
     named = stop if isinstance(stop, list) else [stop]
-    stop_ids = [i for i in named if isinstance(i, int) and not isinstance(i, bool)]
+    stop_ids = [i for i in named if isinstance(i, int) and not isinstance(i, bool) and i >= 0]
     if len(stop_ids) != len(named) or not stop_ids:
         raise UsageError(
             f"{folder} names no stop token: answers would never end. "
             'Set "eos_token_id" in config.json to the id of the end token.'
         )
     pad = settings.get("pad_token_id")
-    return Tokens(tokenizer, tuple(stop_ids), pad if isinstance(pad, int) else stop_ids[0])
+    has_pad = isinstance(pad, int) and not isinstance(pad, bool) and pad >= 0
+    return Tokens(tokenizer, tuple(stop_ids), pad if has_pad else stop_ids[0])  # type: ignore[arg-type]
 
 
 def read_json(path: Path) -> dict[str, object]:

@@ -1,17 +1,17 @@
-"""Model directories in and out: config.json, model.safetensors, tokenizer.json."""
+"""Model directories in and out: config.json, weights as safetensors, tokenizer.json."""
 
 import json
 import shutil
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from rlvr.errors import UsageError
 from rlvr.model.decoder import Decoder, Shape
 from rlvr.model.rope import read_rope
+from rlvr.model.shards import WHOLE, find_weights, opened, weight_files
 from rlvr.model.tokens import Tokens, load_tokens, read_json
 
 REFUSED = (("attention_bias", False), ("mlp_bias", False), ("hidden_act", "silu"))
@@ -22,7 +22,10 @@ FAMILIES: dict[str, dict[str, bool]] = {
     "Qwen2ForCausalLM": {"qk_norm": False, "qkv_bias": True},
     "LlamaForCausalLM": {"qk_norm": False},
 }
-COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json")
+COPIED = (
+    *("config.json", "generation_config.json", "chat_template.jinja"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
+)
 DEFAULTS: dict[str, object] = {"tie_word_embeddings": False, "rms_norm_eps": 1e-6}
 """What a `config.json` of these families means where it leaves a key out."""
 
@@ -40,19 +43,20 @@ def read_shape(folder: Path) -> Shape:
     """The sizes in a directory's `config.json`, checked before any weights load.
 
     Raises:
-        UsageError: The directory is missing, incomplete, or of another family.
+        UsageError: The directory is missing, incomplete, damaged, or of another family.
     """
     if not folder.is_dir():
         raise UsageError(
             f"no model directory {folder}. Give a directory with config.json, tokenizer.json and "
             "model.safetensors, a run folder, or the name of a built-in model (rlvr models)."
         )
-    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+    for name in ("config.json", "tokenizer.json"):
         if not (folder / name).is_file():
             raise UsageError(
                 f"{folder} is no whole model directory: {name} is missing. "
                 "Download or save the model again, or give another --model."
             )
+    files = weight_files(folder)
     config = read_json(folder / "config.json")
     family = config.get("architectures")
     if not isinstance(family, list) or len(family) != 1 or family[0] not in FAMILIES:
@@ -76,7 +80,21 @@ def read_shape(folder: Path) -> Shape:
             f"{folder}/config.json has layers whose attention slides, which is not read. "
             "Give another model."
         )
-    return _shape(folder, config)
+    if config.get("quantization_config"):
+        raise UsageError(
+            f"{folder} holds quantised weights, which can't be trained. Take the copy of the model "
+            "that is not quantised."
+        )
+    shape = _shape(folder, config)
+    stored = sum(path.stat().st_size for path in files)
+    if parameters_of(shape) > stored:
+        raise UsageError(
+            f"{folder}: its weights are {stored:,} bytes, too few for the "
+            f"{parameters_of(shape):,} numbers that config.json describes. "
+            "Download or save the model again."
+        )
+    find_weights(folder, shapes_of(shape), tied=shape.tie_word_embeddings)
+    return shape
 
 
 def _shape(folder: Path, config: dict[str, object]) -> Shape:
@@ -113,11 +131,6 @@ def _shape(folder: Path, config: dict[str, object]) -> Shape:
             f"{folder}/config.json can't be right: query heads must be a multiple of key heads, "
             "and head_dim even. Save the model again."
         )
-    if parameters_of(shape) > (folder / "model.safetensors").stat().st_size:
-        raise UsageError(
-            f"{folder}/model.safetensors is smaller than the model that config.json describes. "
-            "Download or save it again."
-        )
     return shape
 
 
@@ -129,17 +142,24 @@ def parameters_of(shape: Shape) -> int:
     return shape.num_hidden_layers * block + embeddings * shape.vocab_size * shape.hidden_size
 
 
+def shapes_of(shape: Shape) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight of a decoder, by name; takes no memory."""
+    with torch.device("meta"):
+        decoder = Decoder(replace(shape, max_position_embeddings=1))
+    return {name: tuple(weight.shape) for name, weight in decoder.named_parameters()}
+
+
 def check_tokens(folder: Path, tokens: Tokens, shape: Shape) -> None:
     """Refuse a tokenizer that names ids the model has no row for.
 
     Raises:
         UsageError: It does.
     """
-    highest = max(tokens.vocab_size - 1, tokens.pad_id, *tokens.stop_ids)
+    highest = max(tokens.highest_id, tokens.pad_id, *tokens.stop_ids)
     if highest >= shape.vocab_size:
         raise UsageError(
             f"{folder}: the tokenizer has ids to {highest}, the model to {shape.vocab_size - 1}. "
-            "Use the tokenizer that belongs to the model."
+            "Use the tokenizer that belongs to the model; more rows than ids are fine."
         )
 
 
@@ -147,35 +167,23 @@ def load_model(folder: Path) -> Model:
     """Load a model directory, master weights in float32.
 
     Raises:
-        UsageError: As `read_shape`; or a weight is missing, surplus, misshapen or not finite.
+        UsageError: As `read_shape` and `check_tokens`; or a weight is not finite.
     """
     shape = read_shape(folder)
     tokens = load_tokens(folder)
     check_tokens(folder, tokens, shape)
     decoder = Decoder(shape)
-    wanted = dict(decoder.named_parameters())
-    try:
-        with safe_open(folder / "model.safetensors", framework="pt") as file:
-            stored = set(file.keys())
-            if shape.tie_word_embeddings:
-                stored.discard("lm_head.weight")
-            if stored != set(wanted):
-                odd = ", ".join(sorted(stored ^ set(wanted))[:3])
-                raise UsageError(f"{folder}: weights missing or surplus: {odd}. Save it again.")
-            for name, parameter in wanted.items():
-                value = file.get_tensor(name)
-                if value.shape != parameter.shape:
-                    raise UsageError(
-                        f"{folder}: weight {name} has shape {tuple(value.shape)}, "
-                        f"config.json asks for {tuple(parameter.shape)}. Save it again."
-                    )
-                if not value.isfinite().all():
-                    raise UsageError(f"{folder}: weight {name} is not finite. Go back to another.")
-                parameter.data.copy_(value)
-    except SafetensorError as error:
-        raise UsageError(
-            f"{folder}/model.safetensors is damaged: {error}. Save it again."
-        ) from error
+    places = find_weights(folder, shapes_of(shape), tied=shape.tie_word_embeddings)
+    for path in sorted(set(places.values())):
+        with opened(path) as file:
+            for name, parameter in decoder.named_parameters():
+                if places[name] == path:
+                    value = file.get_tensor(name)
+                    if not value.isfinite().all():
+                        raise UsageError(
+                            f"{path}: weight {name} is not finite. Go back to another."
+                        )
+                    parameter.data.copy_(value)
     return Model(decoder, tokens, folder)
 
 
@@ -185,7 +193,7 @@ def save_model(model: Model, folder: Path, dtype: torch.dtype = torch.float32) -
         name: value.detach().to(dtype).contiguous()
         for name, value in model.decoder.named_parameters()
     }
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(tensors, folder / WHOLE, metadata={"format": "pt"})
     for name in COPIED:
         if folder != model.folder and (model.folder / name).is_file():
             shutil.copyfile(model.folder / name, folder / name)
@@ -195,6 +203,7 @@ def save_model(model: Model, folder: Path, dtype: torch.dtype = torch.float32) -
         "dtype": str(dtype).removeprefix("torch."),
         "vocab_size": model.decoder.shape.vocab_size,
     }
+    config.pop("torch_dtype", None)  # the old name of dtype
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
