@@ -115,6 +115,30 @@ def test_stored_rollouts_are_graded_again(rlvr: Command, small: list[str], tmp_p
     assert "0 of 32 verdicts differ" in again.stderr
 
 
+def test_a_rollout_is_graded_again_by_the_scorer_of_its_problem(
+    rlvr: Command, small: list[str], tmp_path: Path
+) -> None:
+    done = rlvr("train", "--steps", 1, "--out", "run", "--problems", "countdown", *small)
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "run" / "rollouts" / "step-000001.jsonl"
+    row = lines(path.read_text())[0] | {"finish_reason": "stop"}
+    target = json.loads(row["entry"])["target"]
+    right = row | {"text": rf"\boxed{{{row['reference']}}}", "verdict": "correct"}
+    wrong = row | {"text": rf"\boxed{{{target - 1} + 1}}", "verdict": "incorrect"}
+    write(path, [right, wrong])
+    again = rlvr("verify", "--run", "run")
+    assert [row["verdict"] for row in lines(again.stdout)] == ["correct", "incorrect"]
+
+
+def test_a_lenient_run_is_graded_again_as_it_was(rlvr: Command, tmp_path: Path) -> None:
+    (tmp_path / "run" / "rollouts").mkdir(parents=True)
+    row = {"gold": "7", "response": "it is 7", "verdict": "correct"}
+    write(tmp_path / "run" / "rollouts" / "step-000001.jsonl", [row])
+    for lenient, verdict in (("false", "incorrect"), ("true", "correct")):
+        (tmp_path / "run" / "run.toml").write_text(f"[reward]\nlenient = {lenient}\n")
+        assert lines(rlvr("verify", "--run", "run").stdout)[0]["verdict"] == verdict
+
+
 def test_a_folder_without_rollouts_is_refused(rlvr: Command, tmp_path: Path) -> None:
     done = rlvr("verify", "--run", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

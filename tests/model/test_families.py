@@ -201,7 +201,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"max_position_embeddings": None}, "incomplete"),
     ({"num_attention_heads": None}, "incomplete"),
     ({"vocab_size": 120}, "has shape (130, 48), config.json asks for (120, 48)"),
-    ({"eos_token_id": 130}, "ids to 130, the model to 129"),
+    ({"pad_token_id": 130}, "ids to 130, the model to 129"),
 ]
 
 
@@ -210,7 +210,8 @@ def test_a_config_that_is_not_read_is_refused_before_weights_load(
     saved: Saved, values: dict[str, Any], says: str
 ) -> None:
     _, folder = saved("LlamaForCausalLM")
-    change(folder, **values)
+    (folder / "generation_config.json").unlink()  # its stop and padding ids come first
+    change(folder, **{"eos_token_id": 2, **values})
     with pytest.raises(UsageError) as refused:
         load_model(folder)
     assert says in str(refused.value)

@@ -75,11 +75,18 @@ def test_an_empty_gold_is_a_broken_row_told_by_its_place(tmp_path: Path, ending:
 
 
 def test_a_file_of_broken_rows_only_is_refused_even_where_they_are_skipped(tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.jsonl", [{"problem": "1+1="}] * 9)
+    path = write(tmp_path / "mine.jsonl", [{"problem": "1+1=", "answer": None}] * 9)
     with pytest.raises(UsageError, match=r"9 of 9 rows are broken: line 1, .*line 5, \.\.\.\."):
         load_problems(str(path))
     with pytest.raises(UsageError, match=r"no problem is left. 9 broken rows left out"):
         load_problems(f"{path}?broken=skip")
+
+
+def test_a_file_without_an_answer_field_names_the_fields_it_has(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", [{"problem": "1+1=", "result": 2}])
+    with pytest.raises(UsageError, match=r"no row has a field answer, .* There are: problem, resu"):
+        load_problems(str(path))
+    load_problems(f"{path}?answer=result")
 
 
 def test_one_broken_row_is_not_counted_and_other_words_than_skip_are_refused(

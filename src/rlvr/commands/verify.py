@@ -5,7 +5,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,7 @@ from rlvr import records
 from rlvr.commands.options import Options, write_json
 from rlvr.errors import UsageError, unknown_name
 from rlvr.observe.result import printable
+from rlvr.records import Problem, Score
 
 EXAMPLE = '{"gold": "1/2", "response": "so it is \\\\boxed{0.5}"}'
 CHUNK = 256  # lines that are graded together
@@ -33,6 +34,8 @@ class Row:
     """The verdict of a run, where the line is one of its rollouts."""
     cut: bool = False
     """Whether the length limit of a run cut the answer."""
+    scored: Problem | None = None
+    """The problem of a run's rollout, where it brings its own scorer."""
 
 
 @dataclass(slots=True)
@@ -72,7 +75,8 @@ def verify_command(about: str, words: Sequence[str]) -> int:
     if given.reference is None:
         path = Path(given.jsonl if given.jsonl is not None else given.run)
         files = [path] if given.jsonl is not None else _rollout_files(path)
-        return _grade_all(path, files, given.lenient, other, given.skip_broken)
+        lenient = given.lenient or (given.run is not None and _was_lenient(path))
+        return _grade_all(path, files, lenient, other, given.skip_broken)
     if given.response is None:
         parser.error("give --response TEXT, the answer to grade")
     return _grade_one(given.reference, given.response, given.lenient, other, given.json)
@@ -99,19 +103,15 @@ def _grade_one(
 def _grade_all(
     path: Path, files: Sequence[Path], lenient: bool, other: str | None, skip_broken: bool
 ) -> int:
-    from rlvr.verify import Item
-    from rlvr.verify.grading import grade_timed
-
     tally, began = Tally(), time.perf_counter()
     if not skip_broken:
         for _ in _rows(files, None):  # a broken line ends it before anything is written
             pass
     lines = _rows(files, tally if skip_broken else None)
     while rows := list(islice(lines, CHUNK)):
-        items = [Item(row.reference, row.response, row.alternatives) for row in rows]
         others = _other_verdicts(other, rows) if other is not None else [None] * len(rows)
         for row, (score, seconds), against in zip(
-            rows, grade_timed(items, time.perf_counter, lenient=lenient), others, strict=True
+            rows, _graded(rows, lenient), others, strict=True
         ):
             verdict = "incorrect" if row.cut else score.verdict
             reason = "cut by the length limit" if row.cut else score.reason
@@ -131,6 +131,23 @@ def _grade_all(
     return 0
 
 
+def _graded(rows: Sequence[Row], lenient: bool) -> Iterator[tuple[Score, float]]:
+    """Each row with the seconds it took: by its problem's own scorer, where it has one."""
+    from rlvr.verify import Item
+    from rlvr.verify.grading import grade_timed
+
+    items = [Item(r.reference, r.response, r.alternatives) for r in rows if r.scored is None]
+    verified = iter(grade_timed(items, time.perf_counter, lenient=lenient))
+    for row in rows:
+        if row.scored is None:
+            yield next(verified)
+        else:
+            from rlvr.judging import judge
+
+            began = time.perf_counter()
+            yield judge(row.scored, row.response, lenient=lenient), time.perf_counter() - began
+
+
 def _summary(path: Path, tally: Tally, took: float) -> str:
     count = tally.verdicts.total()
     if not count:
@@ -145,6 +162,16 @@ def _summary(path: Path, tally: Tally, took: float) -> str:
     for (ours, theirs), n in sorted(tally.others.items()):
         text += f"  {n:>6} {ours} here, {theirs} there\n"
     return text
+
+
+def _was_lenient(run: Path) -> bool:
+    """Whether a run also took the last number of an unmarked answer."""
+    settings = run / "run.toml"
+    if not settings.is_file():
+        return False
+    from rlvr.config import read_toml
+
+    return read_toml(settings).get("reward.lenient") is True
 
 
 def _rollout_files(run: Path) -> list[Path]:
@@ -199,14 +226,23 @@ def _row(path: Path, number: int, line: str) -> Row:
             f'{where}: "alternatives" are other right answers, a list of texts such as ["0.5"]. '
             "--skip-broken leaves it out."
         )
+    stored = "rollout" in path.parent.name
     return Row(
         _identity(found, number),
         reference,
         records.response(response, opened=found.get("opened") is True),
         tuple(map(str, alternatives)),
-        stored=found.get("verdict") if "rollout" in path.parent.name else None,
+        stored=found.get("verdict") if stored else None,
         cut=found.get("finish_reason") == "length",
+        scored=_scored(found) if stored and found.get("scorer") else None,
     )
+
+
+def _scored(found: Mapping[str, Any]) -> Problem:
+    """The problem of a rollout that was scored by the problem's own scorer."""
+    names = ("problem_id", "problem", "reference", "scorer", "entry")
+    identity, prompt, reference, scorer, entry = (str(found.get(name, "")) for name in names)
+    return Problem(identity, prompt, reference, "", scorer=scorer, entry=entry)
 
 
 def _identity(found: dict[str, Any], number: int) -> object:

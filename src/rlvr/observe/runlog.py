@@ -175,6 +175,11 @@ def rollout_line(
 ) -> str:
     """One rollout as a line of JSON: problem, tokens with log-probabilities, score."""
     score = rollout.score
+    judging: dict[str, object] = {}
+    if problem.alternatives:
+        judging |= {"alternatives": list(problem.alternatives)}
+    if problem.scorer:
+        judging |= {"scorer": problem.scorer, "entry": problem.entry}
     return json_line(
         {
             "step": step,
@@ -182,6 +187,7 @@ def rollout_line(
             "problem_id": problem.id,
             "problem": problem.prompt,
             "reference": problem.answer,
+            **judging,
             "subject": problem.subject,
             "group_id": rollout.group_id,
             "slot": rollout.slot,

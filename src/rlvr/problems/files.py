@@ -110,7 +110,7 @@ def fields_of(rows: Sequence[Row], origin: str, given: Mapping[str, str]) -> dic
     """Which fields hold the problem and the answer.
 
     Raises:
-        UsageError: No row has a given field, or several fields could be meant.
+        UsageError: No row has a given field, or none or several fields could be meant.
     """
     there = {name for row in rows for name in row.values}
     found = {}
@@ -125,6 +125,12 @@ def fields_of(rows: Sequence[Row], origin: str, given: Mapping[str, str]) -> dic
                 raise UsageError(
                     f"{origin}: {' or '.join(could)} could hold the {key}. Say which: "
                     f"--problems '{origin}?{key}={could[0]}'"
+                )
+            if there and not could:
+                raise UsageError(
+                    f"{origin}: no row has a field {key}, {' or '.join(others)}. There are: "
+                    f"{', '.join(sorted(there))}. Say which holds the {key}: "
+                    f"--problems '{origin}?{key}=FIELD'"
                 )
             field = could[0] if could else key
         found[key] = field

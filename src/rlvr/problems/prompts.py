@@ -160,7 +160,7 @@ def resolved(template: str) -> str:
         return template
     try:
         there = Path(template).is_file()
-        text = Path(template).read_text(encoding="utf-8") if there else None
+        text = Path(template).read_text(encoding="utf-8-sig") if there else None
     except (OSError, ValueError) as error:
         raise UsageError(
             f"the template file {template} can't be read: {error}. It must be text in UTF-8."
