@@ -21,9 +21,18 @@ check: install-dev  ## format, lint, types
 	@.venv/bin/ruff check --quiet .
 	@.venv/bin/mypy
 
-smollm2: install-dev  ## a real small model as a model directory, without a model hub
-	@$(PIP) accelerate gguf
-	@.venv/bin/python ../shared/tools/get_smollm2.py models/smollm2
+smollm2: models/smollm2-135m-instruct/model.safetensors  ## a real small model as a directory
+
+models/smollm2-135m-instruct/model.safetensors: | install-dev
+	@if [ -e ../shared/tools/get_smollm2.py ]; then \
+	  $(PIP) accelerate gguf && \
+	  .venv/bin/python ../shared/tools/get_smollm2.py models/smollm2.part && \
+	  rm -rf models/smollm2-135m-instruct && mv models/smollm2.part models/smollm2-135m-instruct; \
+	else \
+	  .venv/bin/python -c 'from huggingface_hub import snapshot_download; \
+	    snapshot_download("HuggingFaceTB/SmolLM2-135M-Instruct", local_dir="$(@D)", \
+	    allow_patterns=["*.json", "*.jinja", "model.safetensors"])'; \
+	fi
 
 clean:  ## everything made here but runs/ and models/
 	@rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
