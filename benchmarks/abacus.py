@@ -34,7 +34,8 @@ from rlvr.rollout.engine import Draws, sample_rows
 from rlvr.run import prepare
 from rlvr.training.batching import Batch
 from rlvr.training.machine import Machine, matrix_limit, measure, peak_memory_bytes
-from rlvr.training.optimiser import Optimiser, make_optimizer
+from rlvr.training.optimiser import make_optimizer
+from rlvr.training.settings import Optimiser
 from rlvr.training.update import Learner, optimise
 
 PROBLEMS, ANSWERS, LENGTH = 32, 8, 48

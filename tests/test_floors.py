@@ -22,12 +22,12 @@ rlvr.verify: symbolic grading others __init__
 rlvr: judging length rewards
 rlvr.model: __init__ tokens distribution rope decoder logprobs shards weights added
 rlvr.rollout: __init__ settings engine
-rlvr.training: __init__ machine batching optimiser update checkpoint
-rlvr.observe: __init__ statistics keys metrics runlog evaluate result console plots
+rlvr.training: __init__ settings machine batching optimiser update checkpoint
+rlvr.observe: __init__ settings statistics keys metrics runlog evaluate result console plots
 rlvr: config
 rlvr.abacus: __init__ vocabulary corpus recipe
 rlvr: scoring run groups preflight loop
-rlvr.commands: __init__ options verify listings evaluation chat train
+rlvr.commands: __init__ options verify listings evaluation chat running train
 rlvr: cli __main__
 """
 

@@ -15,12 +15,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from rlvr.errors import UsageError, unknown_name
 from rlvr.objective.slots import Variant, doubts
 from rlvr.objective.variants import VARIANTS, variant
-from rlvr.observe.evaluate import Evaluation
+from rlvr.observe.settings import Evaluation
 from rlvr.problems.prompts import doubt_of, halves, resolved
 from rlvr.rewards import Reward
 from rlvr.rollout.settings import Rollouts
-from rlvr.training.checkpoint import Checkpoints
-from rlvr.training.optimiser import Optimiser
+from rlvr.training.settings import Checkpoints, Optimiser
 
 NOT_SET_BY_USERS = ("source", "differs")
 

@@ -237,7 +237,7 @@ def check_space(config: Config, folder: Path, parameters: int) -> None:
         )
 
 
-def prepare(config: Config, path: Path) -> Run:
+def prepare(config: Config, path: Path, source: Source | None = None) -> Run:
     """A new run in a new folder: checked, measured, settings written, weights loaded.
 
     Raises:
@@ -250,7 +250,7 @@ def prepare(config: Config, path: Path) -> Run:
         )
     start = model_folder(config.model)
     shape, tokens = read_shape(start), load_tokens(start)
-    source = with_overlap(load_problems(config.problems))
+    source = with_overlap(source or load_problems(config.problems))
     check_tokens(start, tokens, shape)
     if config.think_tokens:
         tokens = with_tokens(tokens, (OPEN, CLOSE))

@@ -42,7 +42,7 @@ from rlvr.training.batching import (
     outcomes_of,
     rewards_of,
 )
-from rlvr.training.optimiser import Optimiser
+from rlvr.training.settings import Optimiser
 from rlvr.training.update import Learner, Update, optimise
 
 PROBLEMS = [

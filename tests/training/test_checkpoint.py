@@ -17,7 +17,8 @@ from rlvr.training.checkpoint import (
     restore_optimizer,
     save_checkpoint,
 )
-from rlvr.training.optimiser import Optimiser, make_optimizer
+from rlvr.training.optimiser import make_optimizer
+from rlvr.training.settings import Optimiser
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from rlvr.training.batching import (
     mini_batches,
     outcomes_of,
 )
-from rlvr.training.optimiser import Optimiser
+from rlvr.training.settings import Optimiser
 from rlvr.training.update import Learner, Update, optimise
 
 Gradient = list[torch.Tensor]

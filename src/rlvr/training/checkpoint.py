@@ -16,19 +16,6 @@ from rlvr.model.weights import Model, load_model, save_model
 from rlvr.objective.loss import Controls
 from rlvr.records import Group, Rollout, Sampling, Score, problem_of
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Checkpoints:
-    """Settings of the checkpoints."""
-
-    every_steps: int = 50
-    """Steps between checkpoints; the first and the last step are always saved."""
-
-    def __post_init__(self) -> None:
-        if self.every_steps < 1:
-            raise UsageError(f"checkpoints.every_steps is {self.every_steps}. Use 1 or more.")
-
-
 OPTIMIZER, STATE, CARRIED = "optimizer.safetensors", "state.json", "carried.json"
 
 

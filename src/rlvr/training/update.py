@@ -29,7 +29,7 @@ from rlvr.objective.loss import (
 from rlvr.objective.slots import Variant
 from rlvr.objective.surrogates import Advantages
 from rlvr.training.batching import Batch, micro_rows, mini_batches, with_gradient
-from rlvr.training.optimiser import Optimiser
+from rlvr.training.settings import Optimiser
 
 Clock = Callable[[], float]
 
