@@ -115,7 +115,7 @@ def test_a_wrong_settings_file_is_refused_in_words(
 
 WRONG_PROBLEMS = [
     ('{"problem": "1+1=", "answer": "2"}\nnot json\n', "line 2"),
-    ('{"problem": "1+1="}\n', "line 1"),
+    ('{"problem": "1+1="}\n', "no row has a field answer"),
     ("", "no problem"),
 ]
 
