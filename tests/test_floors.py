@@ -20,7 +20,8 @@ rlvr.verify: primes terms vanish functions values numeric proofs modulus scalar
 rlvr.verify: meaning realsets equal verdict
 rlvr.verify: symbolic grading others __init__
 rlvr: judging length rewards
-rlvr.model: __init__ tokens distribution rope decoder logprobs shards weights added
+rlvr.model: __init__ tokens distribution rope packing leaves operations decoder logprobs
+rlvr.model: shards weights added
 rlvr.rollout: __init__ settings engine
 rlvr.training: __init__ settings machine batching optimiser update checkpoint
 rlvr.observe: __init__ settings statistics keys metrics runlog evaluate result console plots

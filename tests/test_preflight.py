@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from plain import hidden_states, logits_of
 
 from rlvr.config import resolve
 from rlvr.model.added import grown
-from rlvr.model.decoder import hidden_states, logits_of
 from rlvr.model.tokens import with_tokens
 from rlvr.model.weights import Model, load_model
 from rlvr.observe.evaluate import Accuracy, Evaluated

@@ -35,7 +35,7 @@ def test_the_tokenizer_shipped_is_the_one_the_recipe_writes(tmp_path: Path) -> N
 
 def test_it_loads_in_transformers_with_the_same_logits() -> None:
     transformers = pytest.importorskip("transformers")
-    from rlvr.model.decoder import hidden_states, logits_of
+    from plain import hidden_states, logits_of
 
     model, twin = load_model(FOLDER), transformers.AutoModelForCausalLM.from_pretrained(FOLDER)
     tokens = torch.tensor([model.tokens.encode("970+583=<think>0+3+0=3 7+8")])

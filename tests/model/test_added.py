@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from plain import hidden_states, logits_of
 from torch import Tensor
 
 from rlvr.model.added import grown, grown_shape
-from rlvr.model.decoder import hidden_states, logits_of
 from rlvr.model.tokens import load_tokens, with_tokens
 from rlvr.model.weights import Model, load_model, read_shape, save_model
 from rlvr.records import CLOSE, OPEN

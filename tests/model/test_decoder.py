@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from plain import hidden_states, logits_of
 
 from rlvr.model.decoder import (
     Cache,
@@ -12,8 +13,6 @@ from rlvr.model.decoder import (
     Shape,
     Weights,
     extend,
-    hidden_states,
-    logits_of,
 )
 
 TINY = Shape(

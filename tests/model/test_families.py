@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 import torch
+from plain import hidden_states, logits_of
 
 from rlvr.abacus import FOLDER
 from rlvr.errors import UsageError
-from rlvr.model.decoder import Cache, extend, hidden_states, logits_of
+from rlvr.model.decoder import Cache, extend
 from rlvr.model.rope import Rope, inverse_frequencies, rotary_tables
 from rlvr.model.weights import FAMILIES, Model, load_model, read_shape, save_model
 

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from plain import hidden_states, logits_of
 
 from rlvr.model import logprobs as module
-from rlvr.model.decoder import Decoder, Shape, hidden_states, logits_of
+from rlvr.model.decoder import Decoder, Shape
 from rlvr.model.logprobs import token_logprobs
 from rlvr.records import Sampling
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from plain import hidden_states, logits_of
 
-from rlvr.model.decoder import Decoder, Shape, Weights, hidden_states, logits_of
+from rlvr.model.decoder import Decoder, Shape, Weights
 from rlvr.model.distribution import truncate, uniforms
 from rlvr.model.logprobs import token_logprobs
 from rlvr.records import Sampling

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from plain import hidden_states, logits_of
 
-from rlvr.model.decoder import Decoder, hidden_states, logits_of
+from rlvr.model.decoder import Decoder
 from rlvr.model.weights import load_model
 from rlvr.objective.loss import Controls
 from rlvr.objective.slots import Variant
@@ -130,8 +131,13 @@ def gradient_by_the_book(decoder: Decoder, groups: Sequence[Group]) -> Gradient:
     return gradient
 
 
+NOISE = 4e-6  # of float32 sums made in another order, as a share of the largest number
+
+
 def difference(a: Gradient, b: Gradient) -> float:
-    return max(float((x - y).abs().max()) for x, y in zip(a, b, strict=True))
+    """The largest difference, as a share of the largest number."""
+    largest = max(float(y.abs().max()) for y in b)
+    return max(float((x - y).abs().max()) for x, y in zip(a, b, strict=True)) / largest
 
 
 def test_the_gradient_of_a_step_agrees_with_the_twin_on_one_page(
@@ -140,7 +146,7 @@ def test_the_gradient_of_a_step_agrees_with_the_twin_on_one_page(
     found = gradient_of_the_step(decoder, groups, variant("olmo3"), 4096)
     expected = gradient_by_the_book(decoder, groups)
     assert max(float(part.abs().max()) for part in expected) > 1e-3
-    assert difference(found, expected) < 1e-6
+    assert difference(found, expected) < NOISE
 
 
 def one_step(name: str) -> Variant:
@@ -158,7 +164,7 @@ def test_any_micro_batch_size_gives_the_same_gradient(
     assert max(float(part.abs().max()) for part in whole) > 1e-4
     for tokens_at_once in (1, 30, 70, 150):
         parts = gradient_of_the_step(decoder, groups, one_step(name), tokens_at_once)
-        assert difference(parts, whole) < 1e-6, tokens_at_once
+        assert difference(parts, whole) < NOISE, tokens_at_once
 
 
 BONUS = Variant(entropy="bonus", entropy_coefficient=0.1)
@@ -173,13 +179,13 @@ def test_terms_beside_the_policy_loss_add_up_over_micro_batches_too(
     assert difference(whole, plain) > 1e-5
     for tokens_at_once in (1, 70):
         parts = gradient_of_the_step(decoder, groups, row, tokens_at_once)
-        assert difference(parts, whole) < 1e-6, tokens_at_once
+        assert difference(parts, whole) < NOISE, tokens_at_once
 
 
 def test_the_order_of_the_groups_changes_no_gradient(decoder: Decoder, groups: list[Group]) -> None:
     row = Variant()
     one, other = (gradient_of_the_step(decoder, g, row, 70) for g in (groups, groups[::-1]))
-    assert difference(one, other) < 1e-6
+    assert difference(one, other) < NOISE
 
 
 def whole_batch(groups: Sequence[Group], row: Variant | None = None, pad_id: int = 0) -> Batch:
@@ -195,7 +201,10 @@ def test_micro_batches_hold_every_row_once_within_the_token_budget(groups: list[
     parts = list(micro_batches(batch, tokens_at_once=60))
     assert len(parts) > 1
     assert sum(len(part.lengths) for part in parts) == len(batch.lengths)
-    assert all(part.tokens.numel() <= 60 or len(part.lengths) == 1 for part in parts)
+    for part in parts:
+        prompts = {int(g): int(n) for g, n in zip(part.groups, part.lengths - part.mask.sum(1))}
+        tokens = int(part.mask.sum()) + sum(prompts.values())  # a shared prompt counts once
+        assert tokens <= 60 or len(part.lengths) == 1
     total = sum(float(part.weights.sum()) for part in parts if part.weights is not None)
     assert total == pytest.approx(1.0)
 

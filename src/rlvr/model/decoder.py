@@ -1,27 +1,26 @@
 """The decoder: Qwen3, Qwen2 and Llama in one file, the same blocks for learning and for sampling.
 
-Letters: B rows, T tokens in a row, D width, H query heads, M key-value heads, K head width, C cache
-columns. Source: Qwen3 technical report, arXiv:2505.09388, section 2 (grouped-query attention,
-SwiGLU, rotary positions, RMSNorm, QK-norm); names of the weights are those of the Hugging Face
-model directories.
+Letters: B rows, T tokens in a row, N flat tokens, D width, H query heads, M key-value heads, K head
+width, C cache columns. Source: Qwen3 technical report, arXiv:2505.09388, section 2 (grouped-query
+attention, SwiGLU, rotary positions, RMSNorm, QK-norm); names of the weights are those of the
+Hugging Face model directories.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from rlvr.model.leaves import leaf, learn_rows
+from rlvr.model.operations import attention, gated, normalise, packed_attention, product, rotate
+from rlvr.model.packing import FORBIDDEN, Packed
 from rlvr.model.rope import PLAIN, Rope, rotary_tables
 
-Hidden = Float[Tensor, "B T D"]
-Heads = Float[Tensor, "B T heads K"]
-Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-
-FORBIDDEN = -1e9  # a score no softmax picks, finite so that a row of padding stays finite too
+Attend = Callable[[int, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,24 +96,24 @@ class Trunk(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class BlockWeights:
-    """One block's weights as the forward pass reads them: cast, and fused where inputs are shared.
+    """One block's weights as products read them: cast, and fused where inputs are shared."""
 
-    The gain of a norm is folded into the matrix behind it, the scale of the scores into the gains
-    of the queries, or into their matrix: the same function in fewer passes over memory.
-    """
-
+    norm: Tensor
+    """Gain of the norm before attention."""
     qkv: Tensor
     qkv_bias: Tensor | None
     qk_gain: Tensor | None
     """Gains of QK-norm for the query heads, then the key heads: (H+M, K)."""
     out: Tensor
+    feed_norm: Tensor
+    """Gain of the norm before the feed-forward layer."""
     gate_up: Tensor
     down: Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All weights as the forward pass reads them; made once per use from the master weights."""
+    """All weights as the forward pass reads them; made once after each optimizer step."""
 
     shape: Shape
     embedding: Tensor
@@ -122,16 +121,19 @@ class Weights:
     norm: Tensor
     head: Tensor
     """In float32 always: rounding the logits is the largest part of a policy gap."""
+    head_cast: Tensor
+    """The head as the products of its gradient read it."""
     cos: Tensor
     """(positions, K), as is `sin`."""
     sin: Tensor
+    learn_rows: Callable[[Tensor, Tensor], None] | None = None
+    """Takes token ids and the gradients of their rows of the embedding; None without learning."""
 
 
 class Decoder(nn.Module):
     """Master weights in float32 under their Hugging Face names.
 
-    Forward passes take `decoder.weights(dtype)`: for learning it carries the gradient back to the
-    master weights; for sampling it is made once after each optimizer step.
+    Forward passes read `decoder.weights(dtype)`: made anew after each change of the master weights.
     """
 
     cos: Tensor
@@ -150,158 +152,98 @@ class Decoder(nn.Module):
         self.register_buffer("sin", sin, persistent=False)
 
     def weights(self, dtype: torch.dtype) -> Weights:
-        """The weights cast to `dtype`, differentiable; the head stays in float32."""
-        tied = self.shape.tie_word_embeddings
-        head = self.model.embed_tokens.weight if tied else self.lm_head.weight
+        """The weights cast to `dtype`; the head stays in float32.
+
+        Where gradients are enabled, a backward pass adds them to the master weights' in float32,
+        matrix by matrix, and holds none of its own.
+        """
+        learns = torch.is_grad_enabled()
+        table = self.model.embed_tokens.weight
+        head = table if self.shape.tie_word_embeddings else self.lm_head.weight
+
+        read = partial(leaf, dtype=dtype, learns=learns)
         return Weights(
             shape=self.shape,
-            embedding=self.model.embed_tokens.weight.to(dtype),
-            blocks=tuple(_fuse(block, self.shape, dtype) for block in self.model.layers),
-            norm=self.model.norm.weight.to(dtype),
-            head=head.float(),
+            embedding=table.detach().to(dtype),
+            blocks=tuple(_fuse(block, self.shape, read) for block in self.model.layers),
+            norm=read([self.model.norm.weight]),
+            head=head.detach().float(),
+            head_cast=read([head]),
             cos=self.cos.to(dtype),
             sin=self.sin.to(dtype),
+            learn_rows=partial(learn_rows, table) if learns else None,
         )
 
 
-def _fuse(block: nn.Module, shape: Shape, dtype: torch.dtype) -> BlockWeights:
+def _fuse(block: nn.Module, shape: Shape, read: Callable[..., Tensor]) -> BlockWeights:
     assert isinstance(block, Block)
     attention, mlp = block.self_attn, block.mlp
     projections = (attention.q_proj, attention.k_proj, attention.v_proj)
-    qkv = torch.cat([projection.weight for projection in projections])
-    qkv = qkv * block.input_layernorm.weight
-    bias = torch.cat([projection.bias for projection in projections]) if shape.qkv_bias else None
-    qk_gain = None
-    scale, queries = shape.head_dim**-0.5, shape.num_attention_heads
+    gain = None
     if shape.qk_norm:
-        gains = [
-            attention.q_norm.weight.expand(queries, -1) * scale,
-            attention.k_norm.weight.expand(shape.num_key_value_heads, -1),
-        ]
-        qk_gain = torch.cat(gains).to(dtype)
-    else:
-        scales = torch.ones(len(qkv), 1)
-        scales[: queries * shape.head_dim] = scale
-        qkv = qkv * scales
-        bias = bias * scales.squeeze(1) if bias is not None else None
-    gate_up = torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])
+        heads = (shape.num_attention_heads, shape.num_key_value_heads)
+        norms = (attention.q_norm.weight, attention.k_norm.weight)
+        gain = read(norms, repeats=heads)
     return BlockWeights(
-        qkv=qkv.to(dtype),
-        qkv_bias=bias.to(dtype) if bias is not None else None,
-        qk_gain=qk_gain,
-        out=attention.o_proj.weight.to(dtype),
-        gate_up=(gate_up * block.post_attention_layernorm.weight).to(dtype),
-        down=mlp.down_proj.weight.to(dtype),
+        norm=read([block.input_layernorm.weight]),
+        qkv=read([projection.weight for projection in projections]),
+        qkv_bias=read([p.bias for p in projections]) if shape.qkv_bias else None,
+        qk_gain=gain,
+        out=read([attention.o_proj.weight]),
+        feed_norm=read([block.post_attention_layernorm.weight]),
+        gate_up=read([mlp.gate_proj.weight, mlp.up_proj.weight]),
+        down=read([mlp.down_proj.weight]),
     )
 
 
-def rotate(x: Heads, cos: Tensor, sin: Tensor) -> Heads:
-    """Turn each pair of a head's numbers by the angle of its token's position."""
-    other_half = x.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
-    return torch.addcmul(x * cos, other_half, sin)
+def run_block(x: Tensor, index: int, weights: Weights, attend: Attend) -> Tensor:
+    """One block over (…, D). Learner and sampler differ in `attend(index, qk, v)` alone.
 
-
-class Normalise(torch.autograd.Function):
-    """Divide the last dimension by its root mean square, computed in float32.
-
-    Source: RMSNorm, arXiv:1910.07467, eq. 4, without the gain. Written out because the library's
-    composite makes five float32 copies of a bfloat16 input (docs/performance.md).
+    `attend` takes queries and keys in one, (…, H+M, K), before their rotation, and values,
+    (…, M, K); it gives what the tokens see, (…, H, K).
     """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:
-        """`x / rms(x)` in the dtype of `x`."""
-        y, inverse = normalised(x, eps)
-        ctx.save_for_backward(y, inverse)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        """`inverse * (g - y * mean(g * y))`."""
-        y, inverse = ctx.saved_tensors
-        (g,) = gradients
-        mean = (g * y).mean(dim=-1, keepdim=True, dtype=torch.float32)
-        along = torch.mul(y, mean, out=torch.empty_like(y))
-        return torch.mul(g - along, inverse, out=torch.empty_like(y)), None
-
-
-def normalised(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """`x / rms(x)` in the dtype of `x`, and `1 / rms(x)` in float32."""
-    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
-    inverse = norm.square_().div_(x.shape[-1]).add_(eps).rsqrt_()
-    return torch.mul(x, inverse, out=torch.empty_like(x)), inverse
-
-
-def normalise(x: Tensor, eps: float) -> Tensor:
-    """RMSNorm without its gain, over the last dimension."""
-    if not torch.is_grad_enabled():
-        return normalised(x, eps)[0]
-    result: Tensor = Normalise.apply(x, eps)  # type: ignore[no-untyped-call]
-    return result
-
-
-def run_block(
-    x: Hidden, index: int, weights: Weights, cos: Tensor, sin: Tensor, attend: Attend
-) -> Hidden:
-    """One block. Learner and sampler differ in `attend(index, queries, keys, values)` alone."""
     shape, block = weights.shape, weights.blocks[index]
     heads, keys = shape.num_attention_heads, shape.num_key_value_heads
     eps = shape.rms_norm_eps
 
-    qkv = F.linear(normalise(x, eps), block.qkv, block.qkv_bias)
+    qkv = product(normalise(x, block.norm, eps), block.qkv, block.qkv_bias)
     qk, v = qkv.unflatten(-1, (-1, shape.head_dim)).split([heads + keys, keys], dim=-2)
     if block.qk_gain is not None:
-        qk = normalise(qk, eps) * block.qk_gain
-    q, k = rotate(qk, cos, sin).split([heads, keys], dim=-2)
-    x = x + F.linear(attend(index, q, k, v).flatten(-2), block.out)
-
-    gate_up = F.linear(normalise(x, eps), block.gate_up)
-    gate, up = gate_up.chunk(2, dim=-1)
-    return x + F.linear(F.silu(gate) * up, block.down)
+        qk = normalise(qk, block.qk_gain, eps)
+    x = x + product(attend(index, qk, v).flatten(-2), block.out)
+    gate_up = product(normalise(x, block.feed_norm, eps), block.gate_up)
+    return x + product(gated(gate_up), block.down)
 
 
-def attention(q: Heads, k: Tensor, v: Tensor, bias: Tensor) -> Heads:
-    """Softmax attention with the query heads of one key head as rows of one product.
+def hidden_states(weights: Weights, packed: Packed) -> Float[Tensor, "N D"]:
+    """Last hidden states of packed rows."""
+    shape = weights.shape
+    cos, sin = (table[packed.positions][:, None] for table in (weights.cos, weights.sin))
+    scale = shape.head_dim**-0.5
 
-    Args:
-        q: Queries, (B, T, H, K), already scaled.
-        k: Keys with their columns last, (B, M, K, C): as the product reads them.
-        v: Values, (B, M, C, K).
-        bias: Added to the scores, broadcast to (B, M, H/M, T, C): 0 to see, FORBIDDEN not to.
+    def attend(_: int, qk: Tensor, v: Tensor) -> Tensor:
+        return packed_attention(qk, v, cos, sin, packed, scale)
 
-    Scores and softmax are float32. Written out because on a CPU the fused kernel's backward pass in
-    bfloat16 takes nine times as long at these lengths (docs/performance.md).
-    """
-    rows, tokens, heads, head = q.shape
-    keys, columns = k.shape[1], k.shape[3]
-    q = q.unflatten(2, (keys, heads // keys)).permute(0, 2, 3, 1, 4)  # (B, M, H/M, T, K)
-    scores = q.flatten(2, 3) @ k  # (B, M, H/M*T, C)
-    scores = scores.unflatten(2, (heads // keys, tokens)).float() + bias
-    seen = scores.softmax(dim=-1).to(v.dtype).view(rows, keys, -1, columns) @ v
-    seen = seen.unflatten(2, (heads // keys, tokens)).permute(0, 3, 1, 2, 4)
-    result: Tensor = seen.reshape(rows, tokens, heads, head)
-    return result
-
-
-def hidden_states(weights: Weights, tokens: Int[Tensor, "B T"]) -> Hidden:
-    """Last hidden states of right-padded rows: nothing looks ahead, so padding is never seen."""
-    length = tokens.shape[1]
-    ahead = torch.ones(length, length, dtype=torch.bool, device=tokens.device).triu(1)
-    bias = torch.zeros(length, length, device=tokens.device).masked_fill(ahead, FORBIDDEN)
-
-    def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return attention(q, k.permute(0, 2, 3, 1), v.transpose(1, 2), bias)
-
-    cos, sin = weights.cos[:length, None], weights.sin[:length, None]
-    x = F.embedding(tokens, weights.embedding)
+    x = embedded(weights, packed.tokens)
     for index in range(len(weights.blocks)):
-        x = run_block(x, index, weights, cos, sin, attend)
-    return normalise(x, weights.shape.rms_norm_eps) * weights.norm
+        x = run_block(x, index, weights, attend)
+    return normalise(x, weights.norm, shape.rms_norm_eps)
 
 
-def logits_of(weights: Weights, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
-    """Logits in float32."""
-    return F.linear(hidden.float(), weights.head)
+def embedded(weights: Weights, tokens: Int[Tensor, "*rows"]) -> Float[Tensor, "*rows D"]:
+    """Rows of the embedding; their gradients go to the master weights row by row."""
+    x = F.embedding(tokens, weights.embedding)
+    learn = weights.learn_rows
+    if learn is not None and torch.is_grad_enabled():
+        x.requires_grad_()
+
+        def deliver(x: Tensor) -> None:
+            assert x.grad is not None
+            learn(tokens, x.grad)
+            x.grad = None
+
+        x.register_post_accumulate_grad_hook(deliver)
+    return x
 
 
 @dataclass(slots=True)
@@ -347,15 +289,24 @@ def extend(weights: Weights, tokens: Int[Tensor, "B T"], cache: Cache) -> Float[
     bias = torch.zeros(visible.shape, device=tokens.device).masked_fill_(~visible, FORBIDDEN)
     bias = bias[:, None, None]
 
-    def attend(index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        cache.keys[index, ..., first:last] = k.permute(0, 2, 3, 1)
-        cache.values[index, :, :, first:last] = v.transpose(1, 2)
-        return attention(q, cache.keys[index, ..., :last], cache.values[index, :, :, :last], bias)
-
     position = (column[first:] - cache.start[:, None]).clamp(min=0)  # (B, T)
     cos, sin = weights.cos[position][:, :, None], weights.sin[position][:, :, None]
+    heads, scale = weights.shape.num_attention_heads, weights.shape.head_dim**-0.5
+
+    def attend(index: int, qk: Tensor, v: Tensor) -> Tensor:
+        qk = rotate(qk, cos, sin)
+        cache.keys[index, ..., first:last] = qk[:, :, heads:].permute(0, 2, 3, 1)
+        cache.values[index, :, :, first:last] = v.transpose(1, 2)
+        k, v = cache.keys[index, ..., :last], cache.values[index, :, :, :last]
+        return attention(qk[:, :, :heads], k, v, bias, scale)
+
     x = F.embedding(tokens, weights.embedding)
     for index in range(len(weights.blocks)):
-        x = run_block(x, index, weights, cos, sin, attend)
+        x = run_block(x, index, weights, attend)
     cache.used = last
-    return normalise(x[:, -1], weights.shape.rms_norm_eps) * weights.norm
+    return normalise(x[:, -1].contiguous(), weights.norm, weights.shape.rms_norm_eps)
+
+
+def logits_of(weights: Weights, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
+    """Logits in float32, without a gradient."""
+    return product(hidden.float(), weights.head)

@@ -229,21 +229,24 @@ def with_gradient(batch: Batch, without_signal: bool) -> Batch | None:
 
 
 def micro_batches(batch: Batch, tokens_at_once: int) -> Iterator[Batch]:
-    """The batch in parts of at most `tokens_at_once` padded tokens, similar lengths together."""
+    """The batch in parts of at most `tokens_at_once` tokens."""
     for index in micro_rows(batch, tokens_at_once):
         yield batch.rows(index)
 
 
 def micro_rows(batch: Batch, tokens_at_once: int) -> list[Int[Tensor, " rows"]]:
-    """Which rows each micro-batch holds."""
-    order, parts = batch.lengths.argsort(stable=True), []
-    first = 0
-    while first < len(order):
-        last = first + 1
-        while last < len(order) and (last + 1 - first) * int(batch.lengths[order[last]]) <= (
-            tokens_at_once
-        ):
-            last += 1
-        parts.append(order[first:last])
-        first = last
-    return parts
+    """Which rows each micro-batch holds: as many as the budget allows, groups side by side.
+
+    A group's prompt counts once in a micro-batch, since it is computed once.
+    """
+    answers = batch.mask.sum(dim=1)
+    prompts, groups = (batch.lengths - answers).tolist(), batch.groups.tolist()
+    parts, group, used = list[list[int]](), -1, 0
+    for row, answer in enumerate(answers.tolist()):
+        needed = answer + (prompts[row] if groups[row] != group else 0)
+        if not parts or used + needed > tokens_at_once:
+            parts.append([])
+            needed, used = answer + prompts[row], 0
+        parts[-1].append(row)
+        group, used = groups[row], used + needed
+    return [torch.tensor(rows) for rows in parts]

@@ -96,6 +96,15 @@ class Learner:
     reference: Weights | None = None
     clock: Clock = time.perf_counter
     seconds_logprobs: float = field(default=0.0, init=False)
+    cast: Weights | None = field(default=None, init=False)
+    """The master weights as products read them, until these change."""
+
+    def weights(self) -> Weights:
+        """The policy now, learning."""
+        if self.cast is None:
+            with torch.enable_grad():
+                self.cast = self.decoder.weights(self.dtype)
+        return self.cast
 
     def logprobs(
         self, part: Batch, *, bonus: bool = False
@@ -103,7 +112,7 @@ class Learner:
         """Log-probabilities of a micro-batch under the policy now, and entropies."""
         before = self.clock()
         found = token_logprobs(
-            self.decoder.weights(self.dtype),
+            self.weights(),
             part.tokens,
             part.mask,
             part.sampling,
@@ -163,7 +172,7 @@ def optimise(
     if batch is None or outcomes is None:
         return Update(lr=lr, controls=controls)
     began, row = learner.clock(), learner.variant
-    learner.seconds_logprobs = 0.0
+    learner.seconds_logprobs, learner.cast = 0.0, None
     batch = with_advantages(learner, batch, outcomes, controls)
     entropy = _mean(batch.sampler_entropies[batch.mask])
     controls = controls.before_update(row, entropy)
@@ -289,6 +298,7 @@ def optimizer_step(
     if bool(norm.isfinite()):
         for group in learner.optimizer.param_groups:
             group["lr"] = lr
+        learner.cast = None
         learner.optimizer.step()
     learner.optimizer.zero_grad(set_to_none=True)
     return Done(float(norm), joined(seen), Cut(low, high, of)), found
