@@ -19,6 +19,7 @@ from rlvr.model.packing import pack
 from rlvr.records import Kept, Sampling
 
 CHUNK_LOGITS = 1 << 24  # logits held at once: 64 MiB in float32
+CACHED_LOGITS = 1 << 19  # logits worked on at once: 2 MiB in float32
 KEPT_LOGITS = 1 << 28  # probabilities kept for the backward pass: 512 MiB in bfloat16
 
 
@@ -70,24 +71,19 @@ def scores(
     weights: Weights, hidden: Float[Tensor, "n D"], target: Int[Tensor, " n"], sampling: Sampling
 ) -> Pair:
     """Log-probabilities of the given tokens and entropies, from the hidden states before them."""
-    head = weights.head
-    if torch.is_grad_enabled():
-        found: Pair = Scores.apply(  # type: ignore[no-untyped-call]
-            hidden, weights.head_cast, head, target, sampling
-        )
-        return found
-    rows = max(1, CHUNK_LOGITS // len(head))
-    chunks = zip(hidden.split(rows), target.split(rows), strict=True)
-    parts = [_distribution(x, head, token, sampling)[1:] for x, token in chunks]
-    logprobs, entropies = zip(*parts, strict=True)
-    return torch.cat(logprobs), torch.cat(entropies)
+    if not torch.is_grad_enabled():
+        return _scored(hidden, weights.head, target, sampling)
+    found: Pair = Scores.apply(  # type: ignore[no-untyped-call]
+        hidden, weights.head_cast, weights.head, target, sampling
+    )
+    return found
 
 
 class Scores(torch.autograd.Function):
     """From hidden states to the log-probabilities of given tokens, and entropies.
 
-    The logits are float32 and live for one chunk; what the backward pass needs is kept as
-    probabilities in the dtype of the hidden states, or made again where that would be too much.
+    The logits are float32 and live for one chunk. The backward pass needs `p - onehot(token)` for
+    each token: kept in the dtype of the hidden states, or made again where that would be too much.
     """
 
     @staticmethod
@@ -98,63 +94,89 @@ class Scores(torch.autograd.Function):
         head: Float[Tensor, "V D"],
         target: Int[Tensor, " n"],
         sampling: Sampling,
-    ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    ) -> Pair:
         """Log-probabilities and entropies, without a gradient of the entropies."""
-        rows = max(1, CHUNK_LOGITS // len(head))
-        room = KEPT_LOGITS
-        logprobs, entropies, kept = [], [], []
-        for x, token in zip(hidden.split(rows), target.split(rows), strict=True):
-            weight, logprob, entropy = _distribution(x, head, token, sampling)
-            logprobs.append(logprob)
-            entropies.append(entropy)
-            room -= weight.numel()
-            kept.append(_probabilities(weight, hidden.dtype) if room >= 0 else None)
-        ctx.save_for_backward(hidden, head_cast, head, target)
-        ctx.kept, ctx.rows, ctx.sampling = kept, rows, sampling
-        found = torch.cat(logprobs), torch.cat(entropies)
-        ctx.mark_non_differentiable(found[1])
-        return found
+        rows = min(len(hidden), KEPT_LOGITS // len(head))
+        kept = hidden.new_empty(rows, len(head))
+        parts = [_scored(hidden[:rows], head, target[:rows], sampling, kept)] if rows else []
+        if rows < len(hidden):
+            parts.append(_scored(hidden[rows:], head, target[rows:], sampling))
+        ctx.save_for_backward(hidden, head_cast, head, target, kept)
+        ctx.sampling = sampling
+        logprobs, entropies = (torch.cat(found) for found in zip(*parts, strict=True))
+        ctx.mark_non_differentiable(entropies)
+        return logprobs, entropies
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """`d log p(token) / d logits = onehot(token) - p`, over the temperature."""
-        hidden, head_cast, head, target = ctx.saved_tensors
-        scaled = gradients[0] / ctx.sampling.temperature
-        found, to_head = list[Tensor](), torch.zeros(())
-        parts = [x.split(ctx.rows) for x in (hidden, target, scaled)]
-        for x, token, g, kept in zip(*parts, ctx.kept, strict=True):
-            if kept is None:
-                weight = _distribution(x, head, token, ctx.sampling)[0]
-                kept = _probabilities(weight, hidden.dtype)
-            to_logits = kept.mul_(-g[:, None])
-            to_logits[torch.arange(len(token)), token] += g.to(kept.dtype)
-            found.append(to_logits @ head_cast)
-            part = to_logits.t() @ x
-            to_head = to_head.float().add_(part) if len(found) > 1 else part
-        ctx.kept = None
+        """`d log p(token) / d logits = (onehot(token) - p) / temperature`."""
+        hidden, head_cast, head, target, kept = ctx.saved_tensors
+        g = (gradients[0] / -ctx.sampling.temperature)[:, None]
+        scaled = (hidden * g).to(hidden.dtype)
+        found, to_head, rows = list[Tensor](), None, max(1, CHUNK_LOGITS // len(head))
+        firsts = [*([0] if len(kept) else []), *range(len(kept), len(hidden), rows)]
+        for first, last in zip(firsts, [*firsts[1:], len(hidden)], strict=True):
+            if last > len(kept):
+                difference = hidden.new_empty(last - first, len(head))
+                _scored(hidden[first:last], head, target[first:last], ctx.sampling, difference)
+            else:
+                difference = kept
+            found.append((difference @ head_cast * g[first:last]).to(hidden.dtype))
+            part = difference.t() @ scaled[first:last]
+            to_head = part if to_head is None else to_head.float().add_(part)
+        assert to_head is not None
         return torch.cat(found), to_head.to(head_cast.dtype), None, None, None
 
 
+def _scored(
+    hidden: Float[Tensor, "n D"],
+    head: Float[Tensor, "V D"],
+    target: Int[Tensor, " n"],
+    sampling: Sampling,
+    differences: Float[Tensor, "n V"] | None = None,
+) -> Pair:
+    """Log-probabilities and entropies; where asked, `p - onehot(token)` is written too.
+
+    Logits are made for a chunk of tokens and worked on in blocks that stay in the processor's
+    cache.
+    """
+    rows = max(1, CHUNK_LOGITS // len(head))
+    size = max(1, CACHED_LOGITS // len(head))
+    logprobs, entropies = list[Tensor](), list[Tensor]()
+    for first in range(0, len(hidden), rows):
+        logits = product(hidden[first : first + rows].float(), head)
+        for start, block in enumerate(without(logits, sampling.banned).split(size)):
+            begin = first + start * size
+            token = target[begin : begin + len(block), None]
+            weight, total, logprob, entropy = _distribution(block, token, sampling)
+            if differences is not None:
+                out = differences[begin : begin + len(block)]
+                out.copy_(weight.div_(total))
+                # exact where p is near 1 and its rounding would be all that is left
+                out.scatter_(1, token, logprob.expm1().to(out.dtype))
+            logprobs.append(logprob.squeeze(1))
+            entropies.append(entropy)
+    return torch.cat(logprobs), torch.cat(entropies)
+
+
 def _distribution(
-    hidden: Tensor, head: Tensor, target: Tensor, sampling: Sampling
-) -> tuple[Float[Tensor, "n V"], Float[Tensor, " n"], Float[Tensor, " n"]]:
-    """Probabilities of all tokens before their division, log-probability of one, entropy."""
-    logits = without(product(hidden.float(), head), sampling.banned)
+    logits: Float[Tensor, "n V"], target: Int[Tensor, "n 1"], sampling: Sampling
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Probabilities times their sum, that sum, log-probability of one token, entropy.
+
+    Written over the logits.
+    """
     if sampling.temperature != 1.0:
-        logits = logits.div_(sampling.temperature)
-    logits = logits.sub_(logits.amax(dim=-1, keepdim=True))
-    chosen = logits.gather(-1, target[:, None]).squeeze(-1)
+        logits.div_(sampling.temperature)
+    logits.sub_(logits.amax(dim=-1, keepdim=True))
+    chosen = logits.gather(-1, target)
     weight = logits.exp()
-    total = weight.sum(dim=-1)
-    if sampling.banned:
-        logits = logits.clamp_(min=torch.finfo(logits.dtype).min)  # 0 times it is 0
-    entropy = total.log() - torch.linalg.vecdot(weight, logits) / total
-    return weight, chosen - total.log(), entropy
-
-
-def _probabilities(weight: Float[Tensor, "n V"], dtype: torch.dtype) -> Float[Tensor, "n V"]:
     total = weight.sum(dim=-1, keepdim=True)
-    return torch.div(weight, total, out=torch.empty_like(weight, dtype=dtype))
+    if sampling.banned:
+        logits.clamp_(min=torch.finfo(logits.dtype).min)  # 0 times it is 0
+    mean = logits.mul_(weight).sum(dim=-1)
+    log = total.log()
+    return weight, total, chosen - log, (log.squeeze(1) - mean / total.squeeze(1))
 
 
 class Logits(torch.autograd.Function):

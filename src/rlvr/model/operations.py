@@ -177,14 +177,14 @@ class PackedAttention(torch.autograd.Function):
             parts.append(by_token(seen, segment.queries.shape[1]).reshape(-1, q[0].numel()))
             kept.append(weights if weights.numel() <= KEPT_SCORES else None)
         out = torch.cat(parts).index_select(0, inverse).view(q.shape)
-        ctx.save_for_backward(q, k, v, out, cos, sin, inverse)
+        ctx.save_for_backward(q, k, v, cos, sin, inverse)
         ctx.kept, ctx.segments, ctx.scale = kept, segments, scale
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Segment by segment; what several rows read of a shared prompt is summed in float32."""
-        q, k, v, out, cos, sin, inverse = ctx.saved_tensors
+        q, k, v, cos, sin, inverse = ctx.saved_tensors
         g = gradients[0].contiguous()
         keys, count = v.shape[1], len(q)
         q_parts, kv_parts = [], []
@@ -195,13 +195,11 @@ class PackedAttention(torch.autograd.Function):
             if weights is None:
                 turned = columns.transpose(2, 3)
                 weights = attention_weights(by_key, turned, segment.bias, ctx.scale)
-            g_rows = _take(g, segment.queries)
-            g_by_key = by_key_head(g_rows, keys)
+            g_by_key = by_key_head(_take(g, segment.queries), keys)
             values = _take(v, segment.keys).permute(0, 2, 3, 1)
-            # what the softmax's gradient subtracts, one number per query
-            mean = (g_rows * _take(out, segment.queries)).sum(dim=-1, keepdim=True)
-            mean = by_key_head(mean, keys)
-            scores = torch.matmul(g_by_key, values).sub_(mean).mul_(weights).mul_(ctx.scale)
+            to_weights = torch.matmul(g_by_key, values)
+            backward = torch.ops.aten._softmax_backward_data
+            scores = backward(to_weights, weights, -1, weights.dtype).mul_(ctx.scale)
             q_parts.append(by_token(scores @ columns, tokens).reshape(-1, q[0].numel()))
             to_keys = torch.matmul(scores.transpose(2, 3), by_key).transpose(1, 2)
             to_values = torch.matmul(weights.transpose(2, 3), g_by_key).transpose(1, 2)
