@@ -10,6 +10,8 @@ SOURCE = Path(__file__).parents[1] / "src"
 FLOORS = """
 rlvr: __init__
 rlvr: errors records
+rlvr.abacus: __init__
+rlvr: folders
 rlvr.objective: __init__ advantages surrogates weightings divergence correction selection
 rlvr.objective: slots loss variants explain
 rlvr.problems: __init__ names labels prompts contamination arithmetic countdown gym scorers tables
@@ -26,9 +28,10 @@ rlvr.rollout: __init__ settings engine
 rlvr.training: __init__ settings machine batching optimiser update checkpoint
 rlvr.observe: __init__ settings statistics keys metrics runlog evaluate result console plots
 rlvr: config
-rlvr.abacus: __init__ vocabulary corpus recipe
+rlvr.abacus: vocabulary corpus recipe
 rlvr: scoring run groups preflight loop
-rlvr.commands: __init__ options verify listings evaluation chat running train
+rlvr.commands: __init__ options verify listings evaluating evaluation
+rlvr.commands: chatting chat running train
 rlvr: cli __main__
 """
 

@@ -9,6 +9,7 @@ import torch
 
 from rlvr.cli import main
 from rlvr.config import Config, read_toml, resolve
+from rlvr.folders import checkpoints
 from rlvr.loop import train
 from rlvr.model.weights import load_model
 from rlvr.observe.evaluate import Evaluated
@@ -16,7 +17,6 @@ from rlvr.observe.metrics import Values
 from rlvr.observe.runlog import read_lines
 from rlvr.records import CLOSE, OPEN
 from rlvr.run import Run, prepare, take_up
-from rlvr.training.checkpoint import checkpoints
 
 Folders = Callable[..., Path]
 SMALL: dict[str, object] = {

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import torch
 
-from rlvr import abacus
 from rlvr.config import Config, write_toml
 from rlvr.errors import UsageError
+from rlvr.folders import checkpoint_folder, checkpoints, model_folder
 from rlvr.model.added import grown, grown_shape
 from rlvr.model.decoder import Shape, Weights
 from rlvr.model.tokens import Tokens, load_tokens, with_tokens
 from rlvr.model.weights import Model, check_tokens, load_model, parameters_of, read_shape
 from rlvr.objective.loss import Controls
-from rlvr.observe.runlog import SETTINGS, RunFolder
+from rlvr.observe.runlog import RunFolder
 from rlvr.problems.listed import Source, fewer, with_overlap
 from rlvr.problems.prompts import render
 from rlvr.problems.sources import load_problems
@@ -25,17 +25,15 @@ from rlvr.scoring import Scoring, own_function
 from rlvr.training.checkpoint import (
     Carried,
     Progress,
-    checkpoint_folder,
-    checkpoints,
     load_checkpoint,
     restore_optimizer,
 )
-from rlvr.training.machine import cores, measure
+from rlvr.training.machine import measure
 from rlvr.training.optimiser import make_optimizer
+from rlvr.training.settings import check_threads
 from rlvr.training.update import Learner
 from rlvr.verify import readable
 
-BUILT_IN = {"abacus": abacus.FOLDER}
 BYTES_PER_ROLLOUT = 4096
 PROMPTS_CHECKED = 256
 
@@ -109,30 +107,6 @@ class Run:
     def sampling_weights(self) -> Weights:
         """The weights as they are now, for sampling."""
         return self.model.decoder.weights(self.dtype)
-
-
-def model_folder(name: str) -> Path:
-    """The model directory that a name means: built in, a run's newest checkpoint, or a path.
-
-    Raises:
-        UsageError: There is no such model.
-    """
-    if name in BUILT_IN:
-        return BUILT_IN[name]
-    path = Path(name)
-    if (path / SETTINGS).is_file():
-        saved = checkpoints(path)
-        if not saved:
-            raise UsageError(
-                f"the run {path} has no checkpoint yet. Wait for its first, or give another model."
-            )
-        return saved[-1]
-    if not path.exists():
-        known = ", ".join(sorted(BUILT_IN))
-        raise UsageError(
-            f"no model '{name}'. Give a built-in one ({known}), a run folder, or a model directory."
-        )
-    return path
 
 
 def check(config: Config, source: Source) -> None:
@@ -243,11 +217,7 @@ def prepare(config: Config, path: Path, source: Source | None = None) -> Run:
     Raises:
         UsageError: Something in the settings can't work; nothing has been written then.
     """
-    if config.threads > cores():
-        raise UsageError(
-            f"threads is {config.threads}, but this process may use {cores()} cores. "
-            f"Use {cores()} or less, or 0 to measure."
-        )
+    check_threads(config.threads)
     start = model_folder(config.model)
     shape, tokens = read_shape(start), load_tokens(start)
     source = with_overlap(source or load_problems(config.problems))

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,7 @@ WRONG_WORDS = [
     ("eval", "abacus"),
     ("eval none", "none"),
     ("eval abacus --problems nosuch", "arithmetic"),
+    ("eval abacus --threads 4096", "cores"),
     ("eval abacus --temperature hot", "--temperature"),
     ("eval abacus --samples 4", "--temperature"),
     ("eval abacus --max-new-tokens 1000", "Use "),
@@ -201,8 +203,6 @@ def test_a_run_folder_that_holds_something_else_is_refused(rlvr: Command, tmp_pa
 
 
 def test_help_answers_without_loading_torch(rlvr: Command) -> None:
-    import sys
-
     code = (
         "import sys; from rlvr.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
     )
@@ -210,6 +210,36 @@ def test_help_answers_without_loading_torch(rlvr: Command) -> None:
     assert done.returncode == 0
     assert "train" in done.stdout
     assert rlvr("--help").stdout == done.stdout
+
+
+LIGHT = [
+    "train --model none",
+    "train --model hollow",
+    "train --problems nosuch",
+    "train --threads 4096",
+    "eval none",
+    "eval hollow",
+    "eval abacus --problems nosuch",
+    "eval abacus --seed -1",
+    "eval abacus --threads 4096",
+    "chat none",
+    "chat hollow",
+    "chat abacus --temperature hot",
+]
+
+
+def test_missing_models_and_wrong_options_are_refused_before_torch_loads(tmp_path: Path) -> None:
+    (tmp_path / "hollow").mkdir()
+    code = (
+        "import sys; from rlvr.cli import main\n"
+        f"for words in {LIGHT!r}:\n"
+        "    assert main(words.split()) == 2, words\n"
+        "    assert 'torch' not in sys.modules, words"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_command_explains_itself(rlvr: Command) -> None:

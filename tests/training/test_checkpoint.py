@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from rlvr.errors import UsageError
+from rlvr.folders import checkpoints
 from rlvr.model.weights import Model, load_model
 from rlvr.records import Group, Problem, Rollout, Sampling, Score
 from rlvr.training import checkpoint
 from rlvr.training.checkpoint import (
     Carried,
     Progress,
-    checkpoints,
     load_checkpoint,
     restore_optimizer,
     save_checkpoint,

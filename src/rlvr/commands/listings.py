@@ -14,9 +14,8 @@ def models_command(about: str, words: Sequence[str]) -> int:
     """List the built-in models, and the runs under `runs/`."""
     from pathlib import Path
 
+    from rlvr.folders import BUILT_IN, SETTINGS, checkpoints
     from rlvr.model.weights import parameters_of, read_shape
-    from rlvr.run import BUILT_IN
-    from rlvr.training.checkpoint import checkpoints
 
     parser = Options("models", about, "[--json]")
     parser.add_argument("--json", action="store_true", help="one object a line")
@@ -27,7 +26,7 @@ def models_command(about: str, words: Sequence[str]) -> int:
         size = (folder / "model.safetensors").stat().st_size / 1e6
         text = f"built in; Qwen3, {million:.2f} million parameters, {size:.1f} MB; arithmetic"
         _show(as_json, name, text, parameters=parameters_of(shape), folder=str(folder))
-    for run in sorted(Path("runs").glob("*/run.toml")):
+    for run in sorted(Path("runs").glob(f"*/{SETTINGS}")):
         saved = checkpoints(run.parent)
         state = f"run, newest checkpoint {saved[-1].name}" if saved else "run, no checkpoint yet"
         _show(as_json, str(run.parent), state)

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from rlvr.commands.options import write_json
 from rlvr.config import Config, to_toml
+from rlvr.folders import checkpoints
 from rlvr.loop import train
 from rlvr.model.tokens import Tokens
 from rlvr.model.weights import parameters_of
@@ -26,8 +27,7 @@ from rlvr.observe.runlog import ANSWERS, read_lines
 from rlvr.problems.listed import Source
 from rlvr.records import CLOSE, OPEN
 from rlvr.run import Run, prepare, take_up
-from rlvr.training.checkpoint import checkpoints
-from rlvr.training.machine import cores
+from rlvr.training.settings import cores
 
 STOPPED = 130
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from rlvr.commands.options import Options
 from rlvr.config import Config, Setting, read_toml, resolve, settings, to_toml
 from rlvr.errors import UsageError
+from rlvr.folders import SETTINGS, model_folder
 from rlvr.problems.names import short_name
 from rlvr.problems.sources import load_problems
+from rlvr.training.settings import check_threads
 
-SETTINGS = "run.toml"
 SECTIONS = {
     "": "run",
     "variant": "variant (the objective's slots; defaults are those of the row)",
@@ -40,6 +41,8 @@ def train_command(about: str, words: Sequence[str]) -> int:
     config = resolve(values)
     for doubt in config.doubts():
         sys.stderr.write(f"rlvr: {doubt}\n")
+    check_threads(config.threads)
+    model_folder(config.model)  # refused, where there is none
     source = load_problems(config.problems)
     from rlvr.commands.running import start
 

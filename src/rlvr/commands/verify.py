@@ -14,6 +14,7 @@ from typing import Any
 from rlvr import records
 from rlvr.commands.options import Options, write_json
 from rlvr.errors import UsageError, unknown_name
+from rlvr.folders import SETTINGS
 from rlvr.observe.result import printable
 from rlvr.records import Problem, Score
 
@@ -166,7 +167,7 @@ def _summary(path: Path, tally: Tally, took: float) -> str:
 
 def _was_lenient(run: Path) -> bool:
     """Whether a run also took the last number of an unmarked answer."""
-    settings = run / "run.toml"
+    settings = run / SETTINGS
     if not settings.is_file():
         return False
     from rlvr.config import read_toml

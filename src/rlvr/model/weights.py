@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from rlvr.errors import UsageError
+from rlvr.folders import check_whole
 from rlvr.model.decoder import Decoder, Shape
 from rlvr.model.rope import read_rope
 from rlvr.model.shards import WHOLE, find_weights, opened, weight_files
@@ -45,17 +46,7 @@ def read_shape(folder: Path) -> Shape:
     Raises:
         UsageError: The directory is missing, incomplete, damaged, or of another family.
     """
-    if not folder.is_dir():
-        raise UsageError(
-            f"no model directory {folder}. Give a directory with config.json, tokenizer.json and "
-            "model.safetensors, a run folder, or the name of a built-in model (rlvr models)."
-        )
-    for name in ("config.json", "tokenizer.json"):
-        if not (folder / name).is_file():
-            raise UsageError(
-                f"{folder} is no whole model directory: {name} is missing. "
-                "Download or save the model again, or give another --model."
-            )
+    check_whole(folder)
     files = weight_files(folder)
     config = read_json(folder / "config.json")
     family = config.get("architectures")

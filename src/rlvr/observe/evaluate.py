@@ -6,13 +6,11 @@ from dataclasses import asdict, dataclass, replace
 from rlvr.judging import judge_all
 from rlvr.model.decoder import Weights
 from rlvr.model.tokens import Tokens
+from rlvr.observe.settings import SEED
 from rlvr.observe.statistics import mean_interval, wilson
 from rlvr.problems.prompts import render
 from rlvr.records import OPEN, Problem, Rollout, Sampling
 from rlvr.rollout.engine import Draws, rollouts
-
-SEED = 1_000_003
-"""Of evaluation's draws, so that it never touches training's and curves can be compared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import IO
 
 from rlvr.errors import UsageError
+from rlvr.folders import SETTINGS
 from rlvr.records import Group, Problem, Rollout
 
-SETTINGS, METRICS, EVALS, ROLLOUTS, ANSWERS = (
-    "run.toml", "metrics.jsonl", "evals.jsonl", "rollouts", "answers",
-)  # fmt: skip
+METRICS, EVALS, ROLLOUTS, ANSWERS = "metrics.jsonl", "evals.jsonl", "rollouts", "answers"
 
 
 class RunFolder:

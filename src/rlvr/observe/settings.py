@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from rlvr.errors import UsageError
 
+SEED = 1_000_003
+"""Of evaluation's draws, so that it never touches training's and curves can be compared."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluation:

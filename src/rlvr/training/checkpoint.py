@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from rlvr.errors import UsageError
+from rlvr.folders import checkpoint_folder
 from rlvr.model.tokens import read_json
 from rlvr.model.weights import Model, load_model, save_model
 from rlvr.objective.loss import Controls
@@ -43,11 +44,6 @@ class Carried:
     """Groups with a signal that were sampled and not needed; the next step begins with them."""
     pass_rates: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Right answers and all answers so far, by problem; kept where the variant asks for it."""
-
-
-def checkpoint_folder(run: Path, step: int) -> Path:
-    """The folder of the checkpoint after a step."""
-    return run / "checkpoints" / f"step-{step:06d}"
 
 
 def save_checkpoint(
@@ -153,8 +149,3 @@ def restore_optimizer(
         state = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
         if state:
             optimizer.state[parameter] = state
-
-
-def checkpoints(run: Path) -> list[Path]:
-    """Whole checkpoints of a run, oldest first."""
-    return sorted((run / "checkpoints").glob("step-*"))

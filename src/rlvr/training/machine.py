@@ -1,7 +1,6 @@
 """What this machine can do, by a short measurement: threads, number format, matrix products."""
 
 import ctypes
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +8,8 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
+
+from rlvr.training.settings import cores
 
 ROWS, WIDTH, INNER = 2048, 128, 512
 SECONDS = 0.06  # per measurement
@@ -21,11 +22,6 @@ class Machine:
     threads: int
     dtype: Literal["float32", "bfloat16"]
     """`bfloat16` where products in it are faster here, else `float32`."""
-
-
-def cores() -> int:
-    """Processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def keep_freed_memory() -> None:

@@ -1,6 +1,7 @@
-"""Settings of the optimizer steps and of the checkpoints."""
+"""Settings of the optimizer steps and of the checkpoints; how many threads there can be."""
 
 import math
+import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,3 +53,21 @@ class Checkpoints:
     def __post_init__(self) -> None:
         if self.every_steps < 1:
             raise UsageError(f"checkpoints.every_steps is {self.every_steps}. Use 1 or more.")
+
+
+def cores() -> int:
+    """Processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_threads(threads: int) -> None:
+    """Refuse more threads than cores: they would wait for each other.
+
+    Raises:
+        UsageError: There are more.
+    """
+    if threads > cores():
+        raise UsageError(
+            f"threads is {threads}, but this process may use {cores()} cores. "
+            f"Use {cores()} or less, or 0 to measure."
+        )
