@@ -184,11 +184,11 @@ def check_references(problems: Sequence[Problem]) -> None:
         raise UsageError(
             f"{first.source}: the answer {first.answer[:60]!r} can't be graded: {fault}. "
             + (
-                f"So it is with {len(broken) - 1} more of {len(asked)} ({others})."
+                f"So it is with {len(broken) - 1} more of {len(asked)} ({others}). "
                 if others
                 else ""
             )
-            + " Mend the answers, or leave the rows out."
+            + "Mend the answers, or leave the rows out."
         )
 
 

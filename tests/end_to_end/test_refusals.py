@@ -119,6 +119,7 @@ WRONG_PROBLEMS = [
     ('{"problem": "1+1=", "answer": "2"}\nnot json\n', "line 2"),
     ('{"problem": "1+1="}\n', "no row has a field answer"),
     ("", "no problem"),
+    ('{"problem": "1+1=", "answer": "{"}\n{"problem": "1+2=", "answer": "3"}\n', ". Mend the"),
 ]
 
 
@@ -247,3 +248,9 @@ def test_every_command_explains_itself(rlvr: Command) -> None:
         told = rlvr(command, "--help")
         assert told.returncode == 0
         assert f"rlvr {command}" in told.stdout
+
+
+def test_the_help_of_train_lists_the_words_that_a_setting_takes(rlvr: Command) -> None:
+    told = " ".join(rlvr("train", "--help").stdout.split())
+    assert "one of auto, float32, bfloat16; default" in told
+    assert "one of none, k1, k2, k3" in told

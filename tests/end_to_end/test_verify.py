@@ -167,3 +167,13 @@ def test_another_verifier_is_asked_beside_ours(rlvr: Command, tmp_path: Path) ->
     assert [row["verdict"] for row in lines(done.stdout)] == ["incorrect", "correct"]
     assert [row["against"] for row in lines(done.stdout)] == ["correct", "correct"]
     assert "1 incorrect here, correct there" in done.stderr
+
+
+def test_a_file_of_broken_lines_alone_is_counted_when_they_are_left_out(
+    rlvr: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "noise.jsonl").write_text("no\n[1]\n")
+    done = rlvr("verify", "--jsonl", "noise.jsonl", "--skip-broken")
+    assert done.returncode == 0
+    assert "no whole line" in done.stderr
+    assert "2 broken lines were left out" in done.stderr

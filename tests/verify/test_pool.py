@@ -293,6 +293,33 @@ def test_a_function_that_cant_be_had_is_said_at_once(task: str, words: str, tmp_
     assert made._staff == []
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "ImportError: there is no file {path}. Check"),
+        ("import nosuch_module", "No module named 'nosuch_module' ({path}, line 1). Check"),
+        (
+            "def score(problem, text):\n  1\n 2",
+            "any outer indentation level ({path}, line 3). Check",
+        ),
+        ("def score(text): 1", "it must be def score(problem, text). Check"),
+        ("other = 1", "{path} has no function 'score'. It has: none. Check"),
+    ],
+)
+def test_a_function_that_does_not_load_is_told_in_one_line_that_names_no_file_of_ours(
+    text: str | None, says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.py"
+    if text is not None:
+        path.write_text(text)
+    task = f"rlvr.verify.own:judge_of:{path}:score"
+    made = Pool(task, workers=1, deadline_seconds=1.0, name="mine.py:score")
+    with pytest.raises(UsageError) as caught:
+        made.start()
+    assert says.format(path=path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_an_import_that_takes_longer_than_a_deadline_is_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,7 +329,7 @@ def test_an_import_that_takes_longer_than_a_deadline_is_no_failure(
     monkeypatch.setattr("rlvr.verify.pool.READY_SECONDS_MOST", 0.2)
     with (
         Pool("slow:f", workers=1, deadline_seconds=0.2, path=[str(tmp_path)]) as made,
-        pytest.raises(UsageError, match="not ready after"),
+        pytest.raises(UsageError, match=r"not ready after .* busy"),
     ):
         made.start()
 

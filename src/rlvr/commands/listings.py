@@ -31,7 +31,9 @@ def models_command(about: str, words: Sequence[str]) -> int:
         state = f"run, newest checkpoint {saved[-1].name}" if saved else "run, no checkpoint yet"
         _show(as_json, str(run.parent), state)
     if not as_json:
-        sys.stdout.write("\nAny Qwen3 model directory works as well: --model DIR\n")
+        sys.stdout.write(
+            "\nA model directory of Qwen3, Qwen2 or Llama works as well: --model DIR\n"
+        )
     return 0
 
 

@@ -4,6 +4,7 @@ import sys
 from argparse import SUPPRESS
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 from rlvr.commands.options import Options
 from rlvr.config import Config, Setting, read_toml, resolve, settings, to_toml
@@ -71,7 +72,9 @@ def read_words(
 def option(setting: Setting) -> tuple[tuple[str], dict[str, object]]:
     """A setting as an option of the same name, with dashes."""
     name = setting.path.replace("_", "-")
-    about = f"{setting.help} (default: {to_toml(setting.default)})".replace("%", "%%")
+    known = f"one of {', '.join(map(str, get_args(setting.kind)))}; "
+    known = known if get_origin(setting.kind) is Literal else ""
+    about = f"{setting.help} ({known}default: {to_toml(setting.default)})".replace("%", "%%")
     metavar = name.rpartition(".")[2].upper()
     return (f"--{name}",), {
         "dest": setting.path,

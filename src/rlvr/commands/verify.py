@@ -151,13 +151,13 @@ def _graded(rows: Sequence[Row], lenient: bool) -> Iterator[tuple[Score, float]]
 
 def _summary(path: Path, tally: Tally, took: float) -> str:
     count = tally.verdicts.total()
+    left_out = f"  {tally.broken} broken lines were left out\n" if tally.broken else ""
     if not count:
-        return f"{path}: no lines\n"
+        return f"{path}: {'no whole line' if left_out else 'no lines'}\n{left_out}"
     said = ", ".join(f"{n} {verdict}" for verdict, n in sorted(tally.verdicts.items()))
     slowest = sorted(tally.seconds)[min(count - 1, int(count * 0.99))]
     text = f"{path}: {said}; {took:.1f} s, 99% within {1000 * slowest:.1f} ms each\n"
-    if tally.broken:
-        text += f"  {tally.broken} broken lines were left out\n"
+    text += left_out
     if tally.stored:
         text += f"  {tally.changed} of {tally.stored} verdicts differ from the stored ones\n"
     for (ours, theirs), n in sorted(tally.others.items()):

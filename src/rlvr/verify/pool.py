@@ -225,7 +225,9 @@ class Pool:
         """Kill a worker that took too long."""
         self._dismiss(worker)
         if worker.item is None:
-            raise self._not_started(worker, f"not ready after {READY_SECONDS_MOST:g} seconds")
+            late = f"not ready after {READY_SECONDS_MOST:g} seconds"
+            reason = f"{late}: the import hangs, or other work keeps the machine busy"
+            raise self._not_started(worker, reason)
         shift.done[worker.item] = self._late(time.monotonic() - worker.since)
 
     def _end_lost(self, worker: Worker, shift: Shift) -> None:

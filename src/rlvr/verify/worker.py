@@ -19,6 +19,8 @@ from typing import BinaryIO
 
 ANSWER_BYTES_MOST = 64 * 2**20
 REASON_CHARACTERS_MOST = 1000
+LOADERS = (__file__, importlib.__file__, __file__.replace("worker.py", "own.py"), "<frozen ")
+"""Files that only load or call a function: a fault that shows there is none of theirs."""
 GRACE_SECONDS = 5.0  # the parent ends a worker at its deadline; one without a parent ends then
 
 
@@ -106,10 +108,16 @@ def end_without_parent(deadline_seconds: float) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """The kind of an exception, what it says, and where it was raised."""
+    """The kind of an exception, what it says, and where it was raised, if not by a loader."""
+    if isinstance(error, SyntaxError):  # it shows the line too, and a message has one
+        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     text = "".join(traceback.format_exception_only(error)).strip()[:REASON_CHARACTERS_MOST]
-    frames = traceback.extract_tb(error.__traceback__, limit=-1)
-    return f"{text} ({frames[0].filename}, line {frames[0].lineno})" if frames else text
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(LOADERS)
+    ]
+    return f"{text} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else text
 
 
 def say(answers: BinaryIO, text: str) -> None:
