@@ -78,7 +78,7 @@ def test_reading_with_a_cache_equals_transformers_within_1e_4() -> None:
     weights, tokens = decoder.weights(torch.float32), tokens_of(4, 20)
     with torch.no_grad():
         expected = transformers_twin(decoder)(tokens).logits
-        cache = Cache.empty(weights, torch.zeros(4, dtype=torch.long), 20)
+        cache = Cache.empty(weights, torch.zeros(4, dtype=torch.long))
         first = logits_of(weights, extend(weights, tokens[:, :8], cache))
         assert (first - expected[:, 7]).abs().max() < 1e-4
         for position in range(8, 20):
@@ -90,7 +90,7 @@ def test_a_left_padded_prompt_reads_as_it_does_alone() -> None:
     weights, tokens = random_decoder(TINY).weights(torch.float32), tokens_of(1, 9)
     padded = torch.cat([torch.full((1, 5), 3), tokens], dim=1)
     with torch.no_grad():
-        cache = Cache.empty(weights, torch.tensor([5]), 14)
+        cache = Cache.empty(weights, torch.tensor([5]))
         hidden = extend(weights, padded, cache)
         alone = hidden_states(weights, tokens)[:, -1]
     assert torch.allclose(hidden, alone, atol=1e-5)
@@ -105,10 +105,10 @@ def test_right_padding_is_never_attended() -> None:
 def test_rows_of_a_cache_go_on_as_the_rows_they_came_from() -> None:
     weights, tokens = random_decoder(TINY).weights(torch.float32), tokens_of(3, 10)
     with torch.no_grad():
-        cache = Cache.empty(weights, torch.zeros(3, dtype=torch.long), 9)
+        cache = Cache.empty(weights, torch.zeros(3, dtype=torch.long))
         extend(weights, tokens[:, :9], cache)
         index = torch.tensor([2, 0, 2])
-        hidden = extend(weights, tokens[index, 9:], cache.rows(index, columns=12))
+        hidden = extend(weights, tokens[index, 9:], cache.rows(index))
         expected = hidden_states(weights, tokens)[index, -1]
     assert torch.allclose(hidden, expected, atol=1e-5)
 

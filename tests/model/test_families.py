@@ -101,7 +101,7 @@ def assert_equal(theirs: Any, model: Model) -> None:
     expected = theirs(tokens).logits
     assert (mine(model, tokens) - expected).abs().max() < 1e-4
     weights = model.decoder.weights(torch.float32)
-    cache = Cache.empty(weights, torch.zeros(3, dtype=torch.long), 40)
+    cache = Cache.empty(weights, torch.zeros(3, dtype=torch.long))
     for first, last in ((0, 8), *((t, t + 1) for t in range(8, 40))):
         step = logits_of(weights, extend(weights, tokens[:, first:last], cache))
         assert (step - expected[:, last - 1]).abs().max() < 1e-4
@@ -109,7 +109,7 @@ def assert_equal(theirs: Any, model: Model) -> None:
     mask = torch.arange(40)[None] >= start[:, None]
     position = (torch.arange(40)[None] - start[:, None]).clamp(min=0)
     padded = theirs(tokens, attention_mask=mask.long(), position_ids=position).logits[:, -1]
-    left = Cache.empty(weights, start, 40)
+    left = Cache.empty(weights, start)
     assert (logits_of(weights, extend(weights, tokens, left)) - padded).abs().max() < 1e-4
 
 

@@ -202,7 +202,10 @@ def test_micro_batches_hold_every_row_once_within_the_token_budget(groups: list[
     assert len(parts) > 1
     assert sum(len(part.lengths) for part in parts) == len(batch.lengths)
     for part in parts:
-        prompts = {int(g): int(n) for g, n in zip(part.groups, part.lengths - part.mask.sum(1), strict=True)}
+        prompts = {
+            int(g): int(n)
+            for g, n in zip(part.groups, part.lengths - part.mask.sum(1), strict=True)
+        }
         tokens = int(part.mask.sum()) + sum(prompts.values())  # a shared prompt counts once
         assert tokens <= 60 or len(part.lengths) == 1
     total = sum(float(part.weights.sum()) for part in parts if part.weights is not None)

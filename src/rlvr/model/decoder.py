@@ -7,12 +7,12 @@ Hugging Face model directories.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rlvr.model.leaves import leaf, learn_rows
@@ -21,6 +21,8 @@ from rlvr.model.packing import FORBIDDEN, Packed
 from rlvr.model.rope import PLAIN, Rope, rotary_tables
 
 Attend = Callable[[int, Tensor, Tensor], Tensor]
+
+COLUMNS = 32  # a cache's columns are a multiple of this
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -246,59 +248,112 @@ def embedded(weights: Weights, tokens: Int[Tensor, "*rows"]) -> Float[Tensor, "*
     return x
 
 
+def prepacked(weights: Weights, rows: int) -> Weights:
+    """The weights laid out once as oneDNN reads them, for many products of few rows.
+
+    Otherwise each product of a token step lays its matrix out anew, which costs more than the
+    product itself. The same weights where this PyTorch or machine can't.
+
+    Args:
+        weights: Without gradients.
+        rows: Of the products, about.
+    """
+    operations = torch.ops.mkldnn
+    known = hasattr(operations, "_reorder_linear_weight") and torch.backends.mkldnn.is_available()
+    if not known or weights.head.device.type != "cpu":
+        return weights
+
+    def packed(matrix: Tensor) -> Tensor:
+        found: Tensor = operations._reorder_linear_weight(matrix.detach(), rows)
+        return found
+
+    blocks = tuple(
+        replace(
+            block,
+            qkv=packed(block.qkv),
+            out=packed(block.out),
+            gate_up=packed(block.gate_up),
+            down=packed(block.down),
+        )
+        for block in weights.blocks
+    )
+    return replace(weights, blocks=blocks, head=packed(weights.head))
+
+
 @dataclass(slots=True)
 class Cache:
-    """Keys and values of left-padded rows: every row's next token has the same column."""
+    """Keys and values of left-padded rows: every row's next token has the same column.
 
-    keys: Tensor
-    """(layers, B, M, K, C)"""
-    values: Tensor
-    """(layers, B, M, C, K)"""
+    The columns grow in steps as they fill, so that few shapes occur: each new one costs a product
+    to be compiled.
+    """
+
+    keys: list[Tensor]
+    """By layer, (B, M, K, C)."""
+    values: list[Tensor]
+    """By layer, (B, M, C, K)."""
+    bias: Float[Tensor, "B 1 1 1 C"]
+    """0 at columns that are filled, FORBIDDEN at padding and where nothing is yet."""
     start: Int[Tensor, " B"]
     """First column that is not padding."""
     used: int = 0
     """Columns filled."""
 
     @classmethod
-    def empty(cls, weights: Weights, start: Int[Tensor, " B"], columns: int) -> "Cache":
-        """A cache for rows whose prompts begin at column `start`, with room for `columns`."""
-        shape = weights.shape
-        rows = (len(weights.blocks), len(start), shape.num_key_value_heads)
-        new = weights.embedding.new_zeros
-        keys, values = new(*rows, shape.head_dim, columns), new(*rows, columns, shape.head_dim)
-        return cls(keys, values, start)
+    def empty(cls, weights: Weights, start: Int[Tensor, " B"]) -> "Cache":
+        """A cache for rows whose prompts begin at column `start`."""
+        shape, new = weights.shape, weights.embedding.new_zeros
+        rows, layers = (len(start), shape.num_key_value_heads), len(weights.blocks)
+        return cls(
+            [new(*rows, shape.head_dim, 0) for _ in range(layers)],
+            [new(*rows, 0, shape.head_dim) for _ in range(layers)],
+            torch.zeros(len(start), 1, 1, 1, 0),
+            start,
+        )
 
-    def rows(self, index: Int[Tensor, " rows"], columns: int | None = None) -> "Cache":
-        """A cache of the rows at `index` (repeats allowed), with room for `columns`."""
-        layers, _, heads, width, head = self.values.shape
-        columns = columns or width
-        keys = self.keys.new_empty(layers, len(index), heads, head, columns)
-        values = self.values.new_empty(layers, len(index), heads, columns, head)
-        keys[..., : self.used] = self.keys[:, index, :, :, : self.used]
-        values[:, :, :, : self.used] = self.values[:, index, :, : self.used]
-        return Cache(keys, values, self.start[index], self.used)
+    def make_room(self, columns: int) -> None:
+        """Have at least so many columns."""
+        width = self.bias.shape[-1]
+        if columns <= width:
+            return
+        more = max(columns, width * 5 // 4) - width
+        more += -(width + more) % COLUMNS
+        for layer, (keys, values) in enumerate(zip(self.keys, self.values, strict=True)):
+            self.keys[layer] = F.pad(keys, (0, more))
+            self.values[layer] = F.pad(values, (0, 0, 0, more))
+        self.bias = F.pad(self.bias, (0, more), value=FORBIDDEN)
+
+    def rows(self, index: Int[Tensor, " rows"]) -> "Cache":
+        """A cache of the rows at `index`, repeats allowed."""
+        return Cache(
+            [keys.index_select(0, index) for keys in self.keys],
+            [values.index_select(0, index) for values in self.values],
+            self.bias[index],
+            self.start[index],
+            self.used,
+        )
 
 
 def extend(weights: Weights, tokens: Int[Tensor, "B T"], cache: Cache) -> Float[Tensor, "B D"]:
     """Read the rows' next T tokens into the cache; the last hidden state of each row."""
     first, last = cache.used, cache.used + tokens.shape[1]
-    column = torch.arange(last, device=tokens.device)
-    visible: Bool[Tensor, "B T C"] = (column >= cache.start[:, None, None]) & (
-        column <= column[first:, None]
-    )
-    bias = torch.zeros(visible.shape, device=tokens.device).masked_fill_(~visible, FORBIDDEN)
-    bias = bias[:, None, None]
-
-    position = (column[first:] - cache.start[:, None]).clamp(min=0)  # (B, T)
+    cache.make_room(last)
+    column = torch.arange(first, last)
+    padding = column < cache.start[:, None]  # (B, T)
+    cache.bias[..., first:last] = FORBIDDEN * padding[:, None, None, None]
+    bias = cache.bias
+    if len(column) > 1:
+        ahead = torch.arange(bias.shape[-1]) > column[:, None]
+        bias = bias.masked_fill(ahead, FORBIDDEN)  # (B, 1, 1, T, C)
+    position = (column - cache.start[:, None]).clamp_(min=0)
     cos, sin = weights.cos[position][:, :, None], weights.sin[position][:, :, None]
     heads, scale = weights.shape.num_attention_heads, weights.shape.head_dim**-0.5
 
     def attend(index: int, qk: Tensor, v: Tensor) -> Tensor:
-        qk = rotate(qk, cos, sin)
-        cache.keys[index, ..., first:last] = qk[:, :, heads:].permute(0, 2, 3, 1)
-        cache.values[index, :, :, first:last] = v.transpose(1, 2)
-        k, v = cache.keys[index, ..., :last], cache.values[index, :, :, :last]
-        return attention(qk[:, :, :heads], k, v, bias, scale)
+        qk, keys, values = rotate(qk, cos, sin), cache.keys[index], cache.values[index]
+        keys[..., first:last] = qk[:, :, heads:].permute(0, 2, 3, 1)
+        values[:, :, first:last] = v.transpose(1, 2)
+        return attention(qk[:, :, :heads], keys, values, bias, scale)
 
     x = F.embedding(tokens, weights.embedding)
     for index in range(len(weights.blocks)):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -10,6 +11,7 @@ from rlvr.records import Sampling
 
 Logits = Float[Tensor, "rows V"]
 
+BLOCK = 128  # tokens of a large vocabulary that a draw searches at once
 _MASK_32 = 0xFFFFFFFF
 
 
@@ -71,17 +73,36 @@ def truncate(scaled: Logits, sampling: Sampling) -> Logits:
     return min_p(top_p(top_k(scaled, sampling.top_k), sampling.top_p), sampling.min_p)
 
 
-def sample(
-    probabilities: Float[Tensor, "B V"], uniforms: Float[Tensor, "B 1"]
-) -> Int[Tensor, " B"]:
-    """The token whose slice of [0, 1) holds the row's uniform number.
+def sample(weights: Float[Tensor, "B V"], uniforms: Float[Tensor, "B 1"]) -> Int[Tensor, " B"]:
+    """The token whose slice of [0, total) holds the row's uniform number times the total.
 
-    A token of probability 0 is never taken, not even where rounding leaves the sum below 1.
+    A token of weight 0 is never taken, not even where rounding leaves the sum below the total.
+    Large vocabularies are searched by blocks first: a running sum over all of them takes longer
+    than all else in a draw.
+
+    Args:
+        weights: Probabilities, or numbers in proportion to them, at least 0.
+        uniforms: In [0, 1).
     """
-    cumulative = probabilities.cumsum(dim=-1)
+    if weights.shape[1] <= 4 * BLOCK:
+        cumulative = weights.cumsum(dim=-1)
+        return torch.searchsorted(cumulative, place_in(cumulative, uniforms), right=True).squeeze(1)
+    blocks = F.pad(weights, (0, -weights.shape[1] % BLOCK)).unflatten(1, (-1, BLOCK))
+    sums = blocks.sum(dim=-1)
+    cumulative = sums.cumsum(dim=-1)
+    place = place_in(cumulative, uniforms)
+    block = torch.searchsorted(cumulative, place, right=True)  # (B, 1)
+    inside = blocks[torch.arange(len(blocks)), block.squeeze(1)].cumsum(dim=-1)
+    rest = place - (cumulative - sums).gather(1, block)
+    rest = torch.minimum(rest.clamp(min=0), inside[:, -1:] * (1 - 2.0**-23))
+    found = torch.searchsorted(inside, rest, right=True)
+    return (block * BLOCK + found).squeeze(1)
+
+
+def place_in(cumulative: Float[Tensor, "B n"], uniforms: Float[Tensor, "B 1"]) -> Tensor:
+    """The uniform numbers stretched to the total, and below it always."""
     total = cumulative[:, -1:]
-    place = torch.minimum(uniforms * total, total * (1 - 2.0**-23))  # below the total, always
-    return torch.searchsorted(cumulative, place, right=True).squeeze(1)
+    return torch.minimum(uniforms * total, total * (1 - 2.0**-23))
 
 
 def _mix(x: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -15,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from rlvr.model.decoder import Weights, hidden_states
 from rlvr.model.distribution import only, without
 from rlvr.model.operations import product
-from rlvr.model.packing import pack
+from rlvr.model.packing import ROUNDED, pack
 from rlvr.records import Kept, Sampling
 
 CHUNK_LOGITS = 1 << 24  # logits held at once: 64 MiB in float32
@@ -71,12 +72,16 @@ def scores(
     weights: Weights, hidden: Float[Tensor, "n D"], target: Int[Tensor, " n"], sampling: Sampling
 ) -> Pair:
     """Log-probabilities of the given tokens and entropies, from the hidden states before them."""
-    if not torch.is_grad_enabled():
-        return _scored(hidden, weights.head, target, sampling)
-    found: Pair = Scores.apply(  # type: ignore[no-untyped-call]
-        hidden, weights.head_cast, weights.head, target, sampling
-    )
-    return found
+    count = len(hidden)
+    hidden = F.pad(hidden, (0, 0, 0, -count % ROUNDED))
+    target = F.pad(target, (0, -count % ROUNDED))
+    if torch.is_grad_enabled():
+        found: Pair = Scores.apply(  # type: ignore[no-untyped-call]
+            hidden, weights.head_cast, weights.head, target, sampling
+        )
+    else:
+        found = _scored(hidden, weights.head, target, sampling)
+    return found[0][:count], found[1][:count]
 
 
 class Scores(torch.autograd.Function):

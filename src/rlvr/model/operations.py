@@ -138,12 +138,14 @@ def by_key_head(q: Tensor, keys: int) -> Tensor:
     """(R, T, H, K) to (R, M, H/M*T, K)."""
     rows, tokens, heads, head = q.shape
     q = q.view(rows, tokens, keys, heads // keys, head).permute(0, 2, 3, 1, 4)
-    return q.reshape(rows, keys, heads // keys * tokens, head)
+    turned: Tensor = q.reshape(rows, keys, heads // keys * tokens, head)
+    return turned
 
 
 def by_token(x: Tensor, tokens: int) -> Tensor:
     """(R, M, H/M*T, K) to (R, T, M, H/M, K), as a view."""
-    return x.unflatten(2, (-1, tokens)).permute(0, 3, 1, 2, 4)
+    turned: Tensor = x.unflatten(2, (-1, tokens)).permute(0, 3, 1, 2, 4)
+    return turned
 
 
 class PackedAttention(torch.autograd.Function):

@@ -12,6 +12,8 @@ from torch import Tensor
 
 FORBIDDEN = -1e9  # a score no softmax picks, finite so that a row of padding stays finite too
 SCORES = 1 << 22  # attention scores of one head that a segment has at most
+ROUNDED = 64  # flat tokens are a multiple of this, so that few shapes occur
+COLUMNS = 16  # the same for the queries of a segment
 QUERIES = 512  # queries of a row in one segment: later ones are scored apart, up to their own keys
 
 
@@ -83,12 +85,15 @@ def pack(tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Packed:
         positions.append(place[first[row] : last[row]])
         before[row], own[row] = prompt.first + prompt.length - 1, used - first[row] - 1
         used += last[row] - first[row]
+    room = -used % ROUNDED
+    texts.append(tokens.new_zeros(room))
+    positions.append(tokens.new_zeros(room))
     segments = tuple(_segments([*prompts.values()])) + tuple(_segments(answers))
     row, column = mask.nonzero(as_tuple=True)
     start = torch.tensor(first, device=tokens.device)[row]
     predicts = torch.where(column == start, before[row], own[row] + column)
     return Packed(
-        torch.cat(texts), torch.cat(positions), segments, _inverse(segments, used), predicts
+        torch.cat(texts), torch.cat(positions), segments, _inverse(segments, used + room), predicts
     )
 
 
@@ -142,6 +147,7 @@ def _padded(spans: Sequence[_Span]) -> Iterator[Segment]:
 def _indices(spans: Sequence[tuple[int, int]]) -> tuple[Int[Tensor, "R L"], Bool[Tensor, "R L"]]:
     """Flat tokens of each span, 0 behind its end, and which are there."""
     first, length = torch.tensor(spans).T[..., None]
-    place = torch.arange(int(length.max()))
+    longest = int(length.max())
+    place = torch.arange(longest + -longest % COLUMNS)
     there = place < length
     return torch.where(there, first + place, 0), there

@@ -11,12 +11,17 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from rlvr.model.decoder import Cache, Weights, extend, logits_of
+from rlvr.model.decoder import Cache, Shape, Weights, extend, logits_of, prepacked
 from rlvr.model.distribution import sample, truncate, uniforms, without
 from rlvr.model.tokens import Tokens
 from rlvr.records import Problem, Prompt, Rollout, Sampling
 
 COMPACT_BELOW = 0.8  # share of rows still running below which the others are dropped
+ROWS_ROUNDED = 16  # rows kept are a multiple of this: each number of rows compiles its products
+PROMPT_ROUNDED = 8  # the same for the columns of prompts
+PREPACKED_FROM = 24  # answer tokens from which it pays to lay out the weights for token steps
+ROWS_AT_ONCE = 512
+CACHE_BYTES = 1 << 31  # most memory of the keys and values at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +71,21 @@ def sample_rows(
     Returns:
         P*G rows of answers.
     """
-    width = max(map(len, prompts))
-    limit = sampling.max_new_tokens
-    if width + limit > weights.shape.max_position_embeddings:
-        raise ValueError(f"{width} prompt and {limit} answer tokens pass the model's positions")
+    longest, limit = max(map(len, prompts)), sampling.max_new_tokens
+    if longest + limit > weights.shape.max_position_embeddings:
+        raise ValueError(f"{longest} prompt and {limit} answer tokens pass the model's positions")
+    width = longest + -longest % PROMPT_ROUNDED
     start = torch.tensor([width - len(prompt) for prompt in prompts])
     tokens = torch.zeros(len(prompts), width, dtype=torch.long)
     for row, prompt in enumerate(prompts):
         tokens[row, width - len(prompt) :] = torch.tensor(prompt)
-    prefix = Cache.empty(weights, start, width)
-    hidden = extend(weights, tokens, prefix).repeat_interleave(answers_per_prompt, dim=0)
     rows = torch.arange(len(prompts)).repeat_interleave(answers_per_prompt)
-    cache = prefix.rows(rows, columns=width + limit)
+    if limit >= PREPACKED_FROM:
+        weights = prepacked(weights, len(rows))
+    cache = Cache.empty(weights, start)
+    hidden = extend(weights, tokens, cache)[rows]
     chance = _chance(keys, answers_per_prompt, limit, draws) if sampling.temperature > 0 else None
-    return _decode(weights, hidden, cache, sampling, chance, torch.tensor(stop_ids))
+    return _decode(weights, hidden, cache.rows(rows), sampling, chance, torch.tensor(stop_ids))
 
 
 def _chance(keys: Sequence[int], slots: int, limit: int, draws: Draws) -> Float[Tensor, "R N"]:
@@ -103,7 +109,7 @@ def _decode(
         tokens=torch.zeros(rows, limit, dtype=torch.long),
         logprobs=torch.zeros(rows, limit),
         entropies=torch.zeros(rows, limit),
-        lengths=torch.zeros(rows, dtype=torch.long),
+        lengths=torch.full((rows,), limit),
         ended=torch.zeros(rows, dtype=torch.bool),
         kept=[[] for _ in range(rows)] if sampling.filters and chance is not None else None,
     )
@@ -111,25 +117,44 @@ def _decode(
     for position in range(limit):
         column = None if chance is None else chance[running, position, None]
         token, logprob, entropy, left = next_tokens(logits_of(weights, hidden), sampling, column)
+        answers.tokens[running, position] = token
+        answers.logprobs[running, position] = logprob
+        answers.entropies[running, position] = entropy
         live = ~answers.ended[running]
-        now = running[live]
-        answers.tokens[now, position] = token[live]
-        answers.logprobs[now, position] = logprob[live]
-        answers.entropies[now, position] = entropy[live]
-        answers.lengths[now] = position + 1
         if answers.kept is not None and left is not None:
-            for row, tokens in zip(now.tolist(), left[live], strict=True):
+            for row, tokens in zip(running[live].tolist(), left[live], strict=True):
                 answers.kept[row].append(tokens.nonzero().squeeze(1).tolist())
-        answers.ended[now] = torch.isin(token[live], stop_ids)
+        stops = running[live & torch.isin(token, stop_ids)]
+        answers.ended[stops] = True
+        answers.lengths[stops] = position + 1
         stays = ~answers.ended[running]
-        still = int(stays.sum())
-        if not still or position == limit - 1:
+        keep = staying(stays)
+        if not len(keep) or position == limit - 1:
             break
-        if still < COMPACT_BELOW * len(running):
-            keep = stays.nonzero().squeeze(1)
+        if len(keep) < len(running):
             running, token, cache = running[keep], token[keep], cache.rows(keep)
         hidden = extend(weights, token[:, None], cache)
+    behind = torch.arange(limit) >= answers.lengths[:, None]  # drawn after the end, for company
+    for found in (answers.tokens, answers.logprobs, answers.entropies):
+        found[behind] = 0
     return answers
+
+
+def staying(running: Bool[Tensor, " R"]) -> Int[Tensor, " rows"]:
+    """Which rows go on: all, until enough have ended; then those that run, and a few for company.
+
+    Their number is rounded, so that few shapes occur. None where no row runs.
+    """
+    rows, still = len(running), int(running.sum())
+    if still >= COMPACT_BELOW * rows:
+        return torch.arange(rows)
+    if still > ROWS_ROUNDED:
+        count = still + -still % ROWS_ROUNDED
+    else:
+        count = 1 << (still - 1).bit_length() if still else 0
+    if count >= rows:
+        return torch.arange(rows)
+    return running.int().argsort(descending=True, stable=True)[:count].sort().values
 
 
 Drawn = tuple[
@@ -145,20 +170,31 @@ def next_tokens(
     Last come the tokens that the filters have left, None where there are no filters.
     """
     logits = without(logits, sampling.banned)
-    scaled = logits if chance is None else logits / sampling.temperature
-    full = scaled.log_softmax(dim=-1)
-    probabilities = full.exp()
-    entropy = -(probabilities * full.clamp(min=-1e9)).sum(dim=-1)
+    scaled = (
+        logits if chance is None or sampling.temperature == 1 else logits / sampling.temperature
+    )
+    top = scaled.amax(dim=-1, keepdim=True)
+    below = scaled - top
+    weight = below.exp()
+    total = weight.sum(dim=-1, keepdim=True)
+    log = total.log()
+    finite = below.clamp(min=torch.finfo(below.dtype).min) if sampling.banned else below
+    entropy = (log - torch.linalg.vecdot(weight, finite)[:, None] / total).squeeze(-1)
     if chance is None:
-        best = full.max(dim=-1)
-        return best.indices, best.values, entropy, None
+        return below.argmax(dim=-1), -log.squeeze(-1), entropy, None
     if not sampling.filters:
-        token = sample(probabilities, chance)
-        return token, full.gather(-1, token[:, None]).squeeze(-1), entropy, None
+        token = sample(weight, chance)
+        return token, (below.gather(-1, token[:, None]) - log).squeeze(-1), entropy, None
     kept = truncate(scaled, sampling)
     logprobs = kept.log_softmax(dim=-1)
     token = sample(logprobs.exp(), chance)
     return token, logprobs.gather(-1, token[:, None]).squeeze(-1), entropy, kept > -torch.inf
+
+
+def rows_at_once(shape: Shape, tokens: int, dtype: torch.dtype) -> int:
+    """Rows of prompt and answer that the memory for keys and values holds, at most ROWS_AT_ONCE."""
+    per_token = shape.num_hidden_layers * 2 * shape.num_key_value_heads * shape.head_dim
+    return max(1, min(ROWS_AT_ONCE, CACHE_BYTES // (per_token * tokens * dtype.itemsize)))
 
 
 def rollouts(
@@ -170,11 +206,12 @@ def rollouts(
     sampling: Sampling,
     draws: Draws,
     weights_version: int,
-    rows_at_once: int = 512,
 ) -> Iterator[Rollout]:
     """Sampled answers to each problem as records, a problem's answers side by side."""
     encoded = [tokens.encode_prompt(prompt) for prompt in prompts]
-    size = max(1, rows_at_once // answers_per_prompt)
+    longest = max(map(len, encoded), default=0) + sampling.max_new_tokens
+    rows = rows_at_once(weights.shape, longest, weights.embedding.dtype)
+    size = max(1, rows // answers_per_prompt)
     for first in range(0, len(problems), size):
         chosen = range(first, min(first + size, len(problems)))
         answers = sample_rows(
