@@ -11,6 +11,7 @@ FLOORS = """
 rlvr: __init__
 rlvr: errors records
 rlvr.abacus: __init__
+rlvr.model: __init__ hub
 rlvr: folders
 rlvr.objective: __init__ advantages surrogates weightings divergence correction selection
 rlvr.objective: slots loss variants explain
@@ -22,10 +23,11 @@ rlvr.verify: primes terms vanish functions values numeric proofs modulus scalar
 rlvr.verify: meaning realsets equal verdict
 rlvr.verify: symbolic grading others __init__
 rlvr: judging length rewards
-rlvr.model: __init__ tokens distribution rope packing leaves operations decoder logprobs
+rlvr.model: sandbox tokens chat suggested distribution rope packing leaves operations decoder
+rlvr.model: logprobs
 rlvr.model: shards weights added
 rlvr.rollout: __init__ settings engine
-rlvr.training: __init__ settings machine batching optimiser update checkpoint
+rlvr.training: __init__ settings machine memory batching optimiser update checkpoint
 rlvr.observe: __init__ settings statistics keys metrics runlog evaluate result console plots
 rlvr: config
 rlvr.abacus: vocabulary corpus recipe

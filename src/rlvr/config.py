@@ -16,7 +16,7 @@ from rlvr.errors import UsageError, unknown_name
 from rlvr.objective.slots import Variant, doubts
 from rlvr.objective.variants import VARIANTS, variant
 from rlvr.observe.settings import Evaluation
-from rlvr.problems.prompts import doubt_of, halves, resolved
+from rlvr.problems.prompts import check_template, doubt_of, resolved
 from rlvr.rewards import Reward
 from rlvr.rollout.settings import Rollouts
 from rlvr.training.settings import Checkpoints, Optimiser
@@ -55,7 +55,7 @@ class Config:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     def __post_init__(self) -> None:
-        halves(self.template)
+        check_template(self.template)
         if self.steps < 1:
             raise UsageError(f"steps is {self.steps}. Use 1 or more, such as 200.")
         if self.threads < 0:
@@ -85,6 +85,11 @@ class Config:
         """What works and is most likely not meant, in words."""
         found = [*doubts(self.variant, variant(self.name)), *self.reward.doubts()]
         found += [doubt for doubt in [doubt_of(self.template)] if doubt]
+        if self.template == "answers" and not self.reward.lenient:
+            found.append(
+                "the template answers shows bare numbers, and a bare number is read as an answer "
+                "only with --reward.lenient true"
+            )
         if self.rollouts.rounds > 1 and self.variant.groups != "active":
             found.append(
                 f"rollouts.rounds is {self.rollouts.rounds}, but variant.groups "
@@ -290,6 +295,6 @@ def to_toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        plain = value.replace("\\", "\\\\").replace('"', '\\"')
-        return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in plain) + '"'
+        plain = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in plain) + '"'
     return repr(value)

@@ -1,9 +1,10 @@
-"""Which directory a name means: a built-in model, a run's newest checkpoint, or a path."""
+"""Which directory a name means: a built-in model, a run's newest checkpoint, a path, the hub."""
 
 from pathlib import Path
 
 from rlvr import abacus
 from rlvr.errors import UsageError
+from rlvr.model.hub import hub_folder, names_hub_model
 
 BUILT_IN = {"abacus": abacus.FOLDER}
 SETTINGS = "run.toml"
@@ -12,7 +13,7 @@ NEEDED = ("config.json", "tokenizer.json")
 
 
 def model_folder(name: str) -> Path:
-    """The model directory that a name means.
+    """The model directory that a name means; a name of the hub is fetched.
 
     Raises:
         UsageError: There is no such model, or files of it are missing.
@@ -27,10 +28,13 @@ def model_folder(name: str) -> Path:
                 f"the run {path} has no checkpoint yet. Wait for its first, or give another model."
             )
         path = saved[-1]
+    elif not path.exists() and names_hub_model(name):
+        path = hub_folder(name)
     if not path.exists():
         known = ", ".join(sorted(BUILT_IN))
         raise UsageError(
-            f"no model '{name}'. Give a built-in one ({known}), a run folder, or a model directory."
+            f"no model '{name}'. Give a built-in one ({known}), a run folder, a model directory, "
+            "or OWNER/NAME of the hub."
         )
     check_whole(path)
     return path

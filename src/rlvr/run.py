@@ -12,6 +12,7 @@ from rlvr.config import Config, write_toml
 from rlvr.errors import UsageError
 from rlvr.folders import checkpoint_folder, checkpoints, model_folder
 from rlvr.model.added import grown, grown_shape
+from rlvr.model.chat import for_model
 from rlvr.model.decoder import Shape, Weights
 from rlvr.model.tokens import Tokens, load_tokens, with_tokens
 from rlvr.model.weights import Model, check_tokens, load_model, parameters_of, read_shape
@@ -29,6 +30,12 @@ from rlvr.training.checkpoint import (
     restore_optimizer,
 )
 from rlvr.training.machine import measure
+from rlvr.training.memory import (
+    TRAINING_LEVERS,
+    available_memory,
+    memory_needed,
+    refuse_too_large,
+)
 from rlvr.training.optimiser import make_optimizer
 from rlvr.training.settings import check_threads
 from rlvr.training.update import Learner
@@ -211,6 +218,24 @@ def check_space(config: Config, folder: Path, parameters: int) -> None:
         )
 
 
+def check_memory(config: Config, shape: Shape, tokens: Tokens, source: Source) -> None:
+    """Refuse a run that the memory can't hold.
+
+    Raises:
+        UsageError: It needs more than there is.
+    """
+    asked = source.trained[:PROMPTS_CHECKED] or source.take(config.seed, 0, PROMPTS_CHECKED)
+    longest = max(length_of(config, tokens, problem) for problem in asked)
+    needed = memory_needed(
+        shape,
+        rows=config.rollouts.problems_per_step * config.rollouts.group_size,
+        width=longest + config.rollouts.max_new_tokens,
+        product_bytes=4 if config.dtype == "float32" else 2,
+        reference=config.variant.needs_reference,
+    )
+    refuse_too_large(config.model, needed, TRAINING_LEVERS, available_memory())
+
+
 def prepare(config: Config, path: Path, source: Source | None = None) -> Run:
     """A new run in a new folder: checked, measured, settings written, weights loaded.
 
@@ -219,6 +244,7 @@ def prepare(config: Config, path: Path, source: Source | None = None) -> Run:
     """
     check_threads(config.threads)
     start = model_folder(config.model)
+    config = replace(config, template=for_model(config.template, start))
     shape, tokens = read_shape(start), load_tokens(start)
     source = with_overlap(source or load_problems(config.problems))
     check_tokens(start, tokens, shape)
@@ -229,6 +255,7 @@ def prepare(config: Config, path: Path, source: Source | None = None) -> Run:
     check(config, source)
     source = fitting(config, shape, tokens, source)
     check_space(config, path, parameters_of(shape))
+    check_memory(config, shape, tokens, source)
     scoring = Scoring(config.reward, config.variant, own_function(config.reward))
     folder = RunFolder(path)
     folder.create()

@@ -1,6 +1,7 @@
 """Wrong use and wrong input: one message, exit status 2, no traceback, nothing left behind."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -218,18 +219,28 @@ LIGHT = [
     "train --model hollow",
     "train --problems nosuch",
     "train --threads 4096",
+    "train --model nobody/none",
+    "train --template chat_boxed",
     "eval none",
     "eval hollow",
     "eval abacus --problems nosuch",
     "eval abacus --seed -1",
     "eval abacus --threads 4096",
+    "eval nobody/none",
+    "eval abacus --template chat",
+    "eval abacus --template bloxed",
     "chat none",
     "chat hollow",
     "chat abacus --temperature hot",
+    "chat nobody/none",
+    "chat abacus 1+1 --template chat_think",
+    "chat abacus 1+1 --template none.txt",
 ]
 
 
-def test_missing_models_and_wrong_options_are_refused_before_torch_loads(tmp_path: Path) -> None:
+def test_wrong_models_options_and_templates_are_refused_before_torch_loads(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "hollow").mkdir()
     code = (
         "import sys; from rlvr.cli import main\n"
@@ -238,7 +249,12 @@ def test_missing_models_and_wrong_options_are_refused_before_torch_loads(tmp_pat
         "    assert 'torch' not in sys.modules, words"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path / "hub")},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

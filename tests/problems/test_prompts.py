@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.config import resolve
+from rlvr.config import read_toml, resolve, write_toml
 from rlvr.errors import UsageError
 from rlvr.problems.arithmetic import Operation, Question
-from rlvr.problems.prompts import EXAMPLES, TEMPLATES, render, resolved
+from rlvr.problems.prompts import EXAMPLES, SMALL, TEMPLATES, render, resolved
 from rlvr.records import Problem, Prompt
 from rlvr.verify.extract import extract
 
+TEXTS = {name: row.text for name, row in TEMPLATES.items() if not row.chat}
 HOSTILE = ("{problem}", "{}", "{0} %s %(a)s", r"\frac{1}{2}", "a</think>b", "<think>", "$problem")
 
 
@@ -35,21 +36,21 @@ def test_templates_ask_for_what_graders_and_format_rewards_look_for() -> None:
 
 def test_only_a_template_that_ends_with_the_tag_opens_the_thought() -> None:
     problem = Problem("1", "1+1=", "2", "test")
-    assert [n for n in TEMPLATES if render(n, problem).opened] == ["think_prefilled"]
+    assert [n for n in TEXTS if render(n, problem).opened] == ["think_prefilled"]
     assert render("{problem}\n<think>\n", problem).opened
     assert not render("<think>{problem}", problem).opened
     assert not Prompt("what does it do? <think>").opened, "a problem's text opens nothing"
 
 
 def test_templates_that_ask_for_tags_are_known_by_the_template_s_own_text() -> None:
-    asking = [n for n in TEMPLATES if render(n, Problem("1", "<think>", "", "test")).asks_for_tags]
+    asking = [n for n in TEXTS if render(n, Problem("1", "<think>", "", "test")).asks_for_tags]
     assert asking == ["think", "think_prefilled", "think_answer", "think_examples"]
 
 
-@given(st.sampled_from(sorted(TEMPLATES)), st.text())
+@given(st.sampled_from(sorted(TEXTS)), st.text())
 def test_a_problem_with_braces_or_any_other_text_is_shown_unchanged(name: str, text: str) -> None:
     for problem in (text, *HOSTILE):
-        before, place, after = TEMPLATES[name].text.partition("{problem}")
+        before, place, after = TEXTS[name].partition("{problem}")
         assert place
         assert shown(name, problem) == f"{before}{problem}{after}"
 
@@ -63,6 +64,29 @@ def test_worked_examples_are_right_and_not_held_out() -> None:
         assert (str(question.answer), question.held_out) == (answer, False)
         assert f"Question: {asked}\nAnswer: \\boxed{{{answer}}}\n\n" in shown("examples")
     assert shown("examples").endswith("Question: 37+48=\nAnswer:")
+
+
+def test_four_small_sums_before_the_question_are_right_and_not_held_out() -> None:
+    assert shown("answers").startswith("Question: 7 + 5\nAnswer: 12\n\nQuestion: ")
+    assert shown("answers").endswith("\n\nQuestion: 37+48=\nAnswer:")
+    assert len(SMALL) == shown("answers").count("Answer: ") == 4
+    signs: dict[str, Operation] = {"+": "sum", "-": "difference", "*": "product"}
+    for asked, answer in SMALL:
+        first, sign, second = asked.split()
+        question = Question(signs[sign], signs[sign], (int(first), int(second)), asked)
+        assert (str(question.answer), question.held_out) == (answer, False)
+
+
+def test_bare_answers_are_doubted_where_only_marked_ones_are_read() -> None:
+    assert "--reward.lenient true" in resolve({"template": "answers"}).doubts()[0]
+    assert resolve({"template": "answers", "reward.lenient": True}).doubts() == []
+
+
+def test_a_chat_template_without_a_model_is_refused_with_the_way_to_name_one() -> None:
+    for name in sorted(TEMPLATES.keys() - TEXTS):
+        assert resolve({"template": name}).template == name, "the model is named elsewhere"
+        with pytest.raises(UsageError, match=f"rlvr templates {name} --model DIR"):
+            shown(name)
 
 
 def test_a_text_of_the_user_s_is_a_template() -> None:
@@ -111,6 +135,15 @@ def test_a_file_that_is_no_template_is_refused_with_its_name(
     with pytest.raises(UsageError) as refused:
         resolve({"template": str(path)})
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text", ['a "{problem}"\n\tb\\n', "\x7f{problem}\u3000", "{problem}\U000e0001"]
+)
+def test_any_text_comes_back_from_the_settings_file_as_it_was(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(write_toml(resolve({"template": text})), encoding="utf-8")
+    assert resolve(read_toml(path)).template == text
 
 
 def test_a_backslash_and_an_n_are_doubted_and_latex_is_not() -> None:

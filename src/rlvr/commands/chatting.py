@@ -7,22 +7,48 @@ from pathlib import Path
 import torch
 
 from rlvr.model.decoder import Weights
+from rlvr.model.suggested import not_applied
 from rlvr.model.tokens import Tokens
-from rlvr.model.weights import load_model
+from rlvr.model.weights import load_model, read_shape
 from rlvr.observe.result import printable
 from rlvr.problems.prompts import render
 from rlvr.records import CLOSE, OPEN, Problem, Prompt, Rollout, Sampling
 from rlvr.rollout.engine import Draws, rollouts
 from rlvr.training.machine import measure
+from rlvr.training.memory import available_memory, memory_needed, refuse_too_large
 
 BARE_SUM = set("0123456789+-* ")
-"""A question of these alone gets the equals sign that arithmetic prompts end with."""
+"""A question of these alone gets the equals sign that arithmetic prompts end with, out of chats."""
 
 
 def converse(
-    name: str, folder: Path, template: str, question: str | None, sampling: Sampling, seed: int
+    name: str,
+    folder: Path,
+    template: str,
+    question: str | None,
+    sampling: Sampling,
+    seed: int,
+    *,
+    sums: bool,
 ) -> None:
-    """Answer one question, or one a line until the end of the input."""
+    """Answer one question, or one a line until the end of the input.
+
+    Args:
+        name: Of the model or run, as it was given.
+        folder: The model directory.
+        template: A text with `{problem}`, or a name of `TEMPLATES` that needs no model.
+        question: The one that is asked; None reads one a line.
+        sampling: How answers are drawn.
+        seed: Names the draws.
+        sums: Whether a bare sum gets the equals sign.
+
+    Raises:
+        UsageError: The model can't be read, or the memory can't hold it.
+    """
+    needed = memory_needed(read_shape(folder), rows=1, width=sampling.max_new_tokens, trains=False)
+    refuse_too_large(name, needed, "--max-new-tokens", available_memory())
+    note = not_applied(name, folder, sampling)
+    sys.stderr.write(f"rlvr: {note}\n" if note else "")
     machine = measure(threads=1)
     model = load_model(folder)
     room = model.decoder.shape.max_position_embeddings - sampling.max_new_tokens
@@ -31,7 +57,7 @@ def converse(
     if question is None and sys.stdin.isatty():
         sys.stdout.write(f"{name}: ask, such as 345+678=, and end with Ctrl-D\n")
     for turn, text in enumerate(questions() if question is None else [question]):
-        asked = f"{text}=" if set(text) <= BARE_SUM else text
+        asked = f"{text}=" if sums and set(text) <= BARE_SUM else text
         prompt = render(template, Problem("chat", asked, "", "chat"))
         if len(model.tokens.encode_prompt(prompt)) > room:
             sys.stdout.write(f"  too long: at most {room} tokens fit\n")

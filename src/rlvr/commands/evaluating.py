@@ -11,6 +11,7 @@ from rlvr.commands.options import write_json
 from rlvr.config import Config
 from rlvr.errors import UsageError
 from rlvr.folders import SETTINGS
+from rlvr.model.suggested import not_applied
 from rlvr.model.tokens import load_tokens
 from rlvr.model.weights import load_model, read_shape
 from rlvr.observe.evaluate import Accuracy, Evaluated, evaluate
@@ -21,6 +22,7 @@ from rlvr.problems.prompts import render
 from rlvr.records import Problem, Sampling
 from rlvr.run import check_references
 from rlvr.training.machine import measure
+from rlvr.training.memory import available_memory, memory_needed, refuse_too_large
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +50,20 @@ def evaluate_all(
 
     Args:
         folders: Model directories by the name that was given.
-        trained: The settings each was trained with.
+        trained: The settings each was trained with, with the template that is asked for.
         asked: What to evaluate.
         threads: Processor threads; 0 measures.
         as_json: An object a line instead of lines for a reader.
 
     Raises:
-        UsageError: A reference can't be graded, or a model can't be read or is too small.
+        UsageError: A reference can't be graded, or a model can't be read, is too small for the
+            answers or too large for the memory.
     """
     check_references(asked.problems)
     for name, folder in folders.items():
         check_room(folder, trained[name].template, asked)
+        note = not_applied(name, folder, asked.sampling)
+        sys.stderr.write(f"rlvr: {note}\n" if note else "")
     machine = measure(threads)
     for name, folder in folders.items():
         model = load_model(folder)
@@ -83,7 +88,7 @@ def evaluate_all(
 
 
 def check_room(folder: Path, template: str, asked: Asked) -> None:
-    """Refuse answers longer than the model's context, before any weights load."""
+    """Refuse what passes the model's context or the memory, before any weights load."""
     shape, tokens = read_shape(folder), load_tokens(folder)
     longest = max(
         len(tokens.encode_prompt(render(template, problem))) for problem in asked.problems
@@ -95,6 +100,9 @@ def check_room(folder: Path, template: str, asked: Asked) -> None:
             f"{shape.max_position_embeddings} tokens and the longest prompt has {longest}. "
             f"Use {room} or less."
         )
+    rows, width = len(asked.problems) * asked.samples, longest + asked.sampling.max_new_tokens
+    needed = memory_needed(shape, rows=rows, width=width, trains=False)
+    refuse_too_large(folder.name, needed, "--max-new-tokens or --count", available_memory())
 
 
 def store(name: str, result: Evaluated) -> Path:

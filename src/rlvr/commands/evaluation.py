@@ -1,26 +1,29 @@
 """`rlvr eval`: accuracy of models and runs on held-out problems, answers stored."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rlvr.commands.options import Options, number, whole_number
 from rlvr.config import Config, read_toml, resolve
 from rlvr.folders import SETTINGS, model_folder
+from rlvr.model.chat import for_model
 from rlvr.observe.settings import SEED
+from rlvr.problems.prompts import resolved
 from rlvr.problems.sources import load_problems
 from rlvr.records import Sampling
 from rlvr.training.settings import check_threads
 
 
-def eval_command(about: str, words: Sequence[str]) -> int:
-    """Evaluate each model on the same problems with the same draws.
-
-    What is wrong with options, problems or names is said before anything heavy is imported.
-    """
+def options(about: str) -> Options:
+    """What can be asked for."""
     parser = Options("eval", about, "MODEL-OR-RUN... [--problems NAME] [--temperature T] ...")
     parser.add_argument("models", nargs="*", metavar="MODEL-OR-RUN")
     parser.add_argument(
         "--problems", default="arithmetic", help="a name of rlvr problems, or a file"
+    )
+    parser.add_argument(
+        "--template", help="how problems are put (default: as a run was trained, else plain)"
     )
     parser.add_argument("--count", default="0", help="only the first so many held-out problems")
     parser.add_argument("--temperature", default="0", help="0 is greedy, the default")
@@ -32,6 +35,15 @@ def eval_command(about: str, words: Sequence[str]) -> int:
     parser.add_argument("--seed", default=str(SEED), help="names the draws")
     parser.add_argument("--threads", default="0", help="0 measures")
     parser.add_argument("--json", action="store_true", help="one object a line, nothing else")
+    return parser
+
+
+def eval_command(about: str, words: Sequence[str]) -> int:
+    """Evaluate each model on the same problems with the same draws.
+
+    What is wrong with options, problems or names is said before anything heavy is imported.
+    """
+    parser = options(about)
     given = parser.parse(words)
     if not given.models:
         parser.error("name a model or a run, such as abacus")
@@ -46,6 +58,9 @@ def eval_command(about: str, words: Sequence[str]) -> int:
     check_threads(threads)
     trained = {name: settings_of(name) for name in given.models}
     folders = {name: model_folder(name) for name in given.models}
+    for name, folder in folders.items():
+        template = for_model(resolved(given.template or trained[name].template), folder)
+        trained[name] = replace(trained[name], template=template)
     source = load_problems(given.problems)
     from rlvr.commands.evaluating import Asked, evaluate_all
 

@@ -9,13 +9,20 @@ from dataclasses import asdict
 from rlvr.commands.options import Options, write_json
 from rlvr.observe.result import printable
 
+MEMBERS = {
+    "Qwen3ForCausalLM": "Qwen3, dense",
+    "Qwen2ForCausalLM": "Qwen2, Qwen2.5, QwQ, DeepSeek-R1-Distill-Qwen",
+    "LlamaForCausalLM": "Llama 2 and 3, SmolLM2, TinyLlama, DeepSeek-R1-Distill-Llama",
+}
+"""Models of each family that is read, such as."""
+
 
 def models_command(about: str, words: Sequence[str]) -> int:
-    """List the built-in models, and the runs under `runs/`."""
+    """List the built-in models, the runs under `runs/`, and which others can be read."""
     from pathlib import Path
 
     from rlvr.folders import BUILT_IN, SETTINGS, checkpoints
-    from rlvr.model.weights import parameters_of, read_shape
+    from rlvr.model.weights import FAMILIES, parameters_of, read_shape
 
     parser = Options("models", about, "[--json]")
     parser.add_argument("--json", action="store_true", help="one object a line")
@@ -30,10 +37,20 @@ def models_command(about: str, words: Sequence[str]) -> int:
         saved = checkpoints(run.parent)
         state = f"run, newest checkpoint {saved[-1].name}" if saved else "run, no checkpoint yet"
         _show(as_json, str(run.parent), state)
-    if not as_json:
-        sys.stdout.write(
-            "\nA model directory of Qwen3, Qwen2 or Llama works as well: --model DIR\n"
-        )
+    if as_json:
+        for family in FAMILIES:
+            write_json({"family": family, "about": MEMBERS[family]})
+        return 0
+    sys.stdout.write(
+        "\nFamilies that are read (architectures in config.json), weights as safetensors:\n"
+    )
+    for family in FAMILIES:
+        sys.stdout.write(f"  {family:<20}{MEMBERS[family]}\n")
+    sys.stdout.write(
+        "\nGive one as a directory, or by its name on the hub, fetched once into its cache:\n"
+        "  --model DIR\n"
+        "  --model Qwen/Qwen3-0.6B-Base      (or NAME@REVISION; HF_HUB_OFFLINE=1: cache alone)\n"
+    )
     return 0
 
 
@@ -133,9 +150,11 @@ def templates_command(about: str, words: Sequence[str]) -> int:
     from rlvr.problems.prompts import TEMPLATES, halves, render, resolved
     from rlvr.problems.sources import load_problems
 
-    parser = Options("templates", about, "[NAME | TEXT | FILE] [--problems NAME] [--json]")
+    usage = "[NAME | TEXT | FILE] [--problems NAME] [--model DIR] [--json]"
+    parser = Options("templates", about, usage)
     parser.add_argument("template", nargs="?", help="show the prompt that this one makes")
     parser.add_argument("--problems", default="arithmetic", help="where the problem is from")
+    parser.add_argument("--model", help="whose chat template is meant by chat, chat_boxed, ...")
     parser.add_argument("--json", action="store_true", help="one object a line")
     given = parser.parse(words)
     if given.template is None:
@@ -148,6 +167,11 @@ def templates_command(about: str, words: Sequence[str]) -> int:
             )
         return 0
     template = resolved(given.template)
+    if given.model is not None:
+        from rlvr.folders import model_folder
+        from rlvr.model.chat import for_model
+
+        template = for_model(template, model_folder(given.model))
     halves(template)
     source = load_problems(given.problems)
     prompt = render(template, source.held_out[0])

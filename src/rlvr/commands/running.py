@@ -3,6 +3,7 @@
 import platform
 import shlex
 import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from rlvr.commands.options import write_json
 from rlvr.config import Config, to_toml
 from rlvr.folders import checkpoints
 from rlvr.loop import train
+from rlvr.model.suggested import not_applied
 from rlvr.model.tokens import Tokens
 from rlvr.model.weights import parameters_of
 from rlvr.objective.explain import slots
@@ -34,7 +36,10 @@ STOPPED = 130
 
 def start(config: Config, source: Source, path: Path, as_json: bool) -> int:
     """A new run, to its end or to Ctrl-C; the exit status."""
-    return shown(prepare(config, path, source), as_json)
+    run = prepare(config, path, source)
+    note = not_applied(config.model, run.model.folder, run.sampling)
+    sys.stderr.write(f"rlvr: {note}\n" if note else "")
+    return shown(run, as_json)
 
 
 def go_on(config: Config, path: Path, as_json: bool) -> int:

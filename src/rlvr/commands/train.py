@@ -3,6 +3,7 @@
 import sys
 from argparse import SUPPRESS
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
@@ -10,6 +11,7 @@ from rlvr.commands.options import Options
 from rlvr.config import Config, Setting, read_toml, resolve, settings, to_toml
 from rlvr.errors import UsageError
 from rlvr.folders import SETTINGS, model_folder
+from rlvr.model.chat import for_model
 from rlvr.problems.names import short_name
 from rlvr.problems.sources import load_problems
 from rlvr.training.settings import check_threads
@@ -43,7 +45,7 @@ def train_command(about: str, words: Sequence[str]) -> int:
     for doubt in config.doubts():
         sys.stderr.write(f"rlvr: {doubt}\n")
     check_threads(config.threads)
-    model_folder(config.model)  # refused, where there is none
+    config = replace(config, template=for_model(config.template, model_folder(config.model)))
     source = load_problems(config.problems)
     from rlvr.commands.running import start
 

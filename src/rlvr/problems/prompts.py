@@ -24,6 +24,8 @@ class Template:
 
     text: str
     about: str
+    chat: bool = False
+    """The text is what a user says, and the model's own chat template surrounds it."""
 
 
 EXAMPLES = (
@@ -34,6 +36,10 @@ EXAMPLES = (
 """Questions with their work and answer; none is held out by `arithmetic`."""
 
 
+SMALL = (("7 + 5", "12"), ("9 - 4", "5"), ("3 * 6", "18"), ("23 + 14", "37"))
+"""Questions in small numbers with their answers; none is held out by `arithmetic`."""
+
+
 def _worked(answers: list[str]) -> str:
     """Questions with the answers, then the place of the problem."""
     asked = [f"Question: {question}\nAnswer: " for question, _, _ in EXAMPLES]
@@ -41,21 +47,15 @@ def _worked(answers: list[str]) -> str:
     return f"{''.join(shown)}Question: {PLACE}\nAnswer:"
 
 
+_BOXED = f"{PLACE}\nPut the final answer in \\boxed{{}}."
+_THINK = (
+    f"{PLACE}\nThink first, between <think> and </think>. Then put the final answer in \\boxed{{}}."
+)
 TEMPLATES = {
     "plain": Template(PLACE, "the problem and nothing else"),
-    "boxed": Template(
-        f"{PLACE}\nPut the final answer in \\boxed{{}}.\n", "asks for the answer in a box"
-    ),
-    "think": Template(
-        f"{PLACE}\nThink first, between <think> and </think>. "
-        "Then put the final answer in \\boxed{}.\n",
-        "asks for a thought between tags, then a boxed answer",
-    ),
-    "think_prefilled": Template(
-        f"{PLACE}\nThink first, between <think> and </think>. "
-        "Then put the final answer in \\boxed{}.\n<think>",
-        "as `think`, and opens the thought itself",
-    ),
+    "boxed": Template(f"{_BOXED}\n", "asks for the answer in a box"),
+    "think": Template(f"{_THINK}\n", "asks for a thought between tags, then a boxed answer"),
+    "think_prefilled": Template(f"{_THINK}\n<think>", "as `think`, and opens the thought itself"),
     "think_answer": Template(
         f"{PLACE}\nThink first, between <think> and </think>. "
         "Then give the final answer between <answer> and </answer>.\n",
@@ -69,6 +69,16 @@ TEMPLATES = {
         _worked([f"<think>{work}</think>\\boxed{{{answer}}}" for _, work, answer in EXAMPLES]),
         "the same three, each worked out between tags",
     ),
+    "answers": Template(
+        "".join(f"Question: {asked}\nAnswer: {answer}\n\n" for asked, answer in SMALL)
+        + f"Question: {PLACE}\nAnswer:",
+        "four small sums with their answers before the problem, no box: for base models",
+    ),
+    "chat": Template(
+        PLACE, "the problem as a user's message in the model's own chat template", chat=True
+    ),
+    "chat_boxed": Template(_BOXED, "the message of `boxed` in that chat template", chat=True),
+    "chat_think": Template(_THINK, "the message of `think` in that chat template", chat=True),
 }
 
 
@@ -80,7 +90,7 @@ def render(template: str, problem: Problem) -> Prompt:
         problem: Its text is put in as it is.
 
     Raises:
-        UsageError: There is no such template, or the text can't be one.
+        UsageError: There is no such template, the text can't be one, or it needs a model.
 
     >>> render("boxed", Problem("1", "What is 1+1?", "2", "here")).text
     'What is 1+1?\nPut the final answer in \\boxed{}.\n'
@@ -98,13 +108,26 @@ def halves(template: str) -> tuple[str, str]:
     Raises:
         UsageError: As `render`.
     """
-    if template in TEMPLATES:
-        template = TEMPLATES[template].text
-    fault = fault_of(template)
+    check_template(template)
+    row = TEMPLATES.get(template, Template(template, "a text"))
+    if row.chat:
+        raise UsageError(
+            f"the template {template} is made from a model's own chat template. Name the model: "
+            f"rlvr templates {template} --model DIR."
+        )
+    before, _, after = row.text.partition(PLACE)
+    return before, after
+
+
+def check_template(template: str) -> None:
+    """Refuse what is neither a name of the table nor a text that can be a template.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    fault = fault_of(template) if template not in TEMPLATES else ""
     if fault:
         raise UsageError(fault)
-    before, _, after = template.partition(PLACE)
-    return before, after
 
 
 def fault_of(template: str) -> str:
