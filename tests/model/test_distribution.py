@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,6 +73,36 @@ def test_draws_follow_the_distribution_by_chi_square() -> None:
     drawn = sample(PROBABILITIES.expand(count, -1), numbers)
     counts = torch.bincount(drawn, minlength=4).float()
     assert chi_square(counts, PROBABILITIES[0] * count) < 16.27  # 3 degrees of freedom, 0.1%
+
+
+def test_draws_from_a_large_vocabulary_by_blocks_take_the_token_that_a_plain_search_takes() -> None:
+    generator = torch.Generator().manual_seed(2)
+    for size in (513, 1000, 49_152):
+        weights = torch.rand(8, size, generator=generator, dtype=torch.float64)
+        weights[:, ::3] = 0  # banned tokens and the like
+        weights[0, : size // 2] = 0
+        numbers = torch.rand(8, 1, generator=generator, dtype=torch.float64)
+        plain = weights.cumsum(-1)
+        expected = torch.searchsorted(plain, numbers * plain[:, -1:], right=True).squeeze(1)
+        assert torch.equal(sample(weights, numbers), expected)
+
+
+def test_draws_from_a_large_vocabulary_follow_the_distribution_by_chi_square() -> None:
+    size, count = 600, 60_000
+    weights = torch.arange(1, size + 1).float()
+    numbers = uniforms(3, torch.arange(count))[:, None]
+    counts = sample(weights.expand(count, -1), numbers).bincount(minlength=size)
+    degrees = size - 1
+    expected = weights / weights.sum() * count
+    assert chi_square(counts, expected) < degrees + 3.1 * (2 * degrees) ** 0.5  # 0.1%
+
+
+@pytest.mark.parametrize("number", [0.0, 1 - 2**-24])
+def test_the_ends_of_the_unit_interval_take_tokens_that_have_weight(number: float) -> None:
+    weights = torch.rand(4, 5000)
+    weights[:, :200] = weights[:, -200:] = 0
+    taken = sample(weights, torch.full((4, 1), number))
+    assert (weights.gather(1, taken[:, None]) > 0).all()
 
 
 def test_uniforms_fill_the_unit_interval_evenly_along_every_name() -> None:

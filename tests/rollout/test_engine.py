@@ -1,16 +1,24 @@
 """The engine against a slow twin, and what its records promise."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
 from plain import hidden_states, logits_of
 
-from rlvr.model.decoder import Decoder, Shape, Weights
+from rlvr.model.decoder import COLUMNS, Decoder, Shape, Weights
 from rlvr.model.distribution import truncate, uniforms
 from rlvr.model.logprobs import token_logprobs
 from rlvr.records import Sampling
-from rlvr.rollout.engine import Draws, sample_rows
+from rlvr.rollout.engine import (
+    PREPACKED_FROM,
+    ROWS_AT_ONCE,
+    Draws,
+    rows_at_once,
+    sample_rows,
+    staying,
+)
 
 SHAPE = Shape(
     vocab_size=23,
@@ -143,3 +151,40 @@ def test_new_weights_change_the_next_rollout(weights: Weights) -> None:
     weights.head.detach().mul_(10)
     after = sample_rows(weights, PROMPTS, [0, 1, 2, 3], 4, sampling, DRAWS, [STOP])
     assert not torch.equal(before.tokens, after.tokens)
+
+
+@pytest.mark.parametrize(
+    ("going", "kept"), [(40, 40), (33, 40), (30, 32), (17, 32), (9, 16), (3, 4)]
+)
+def test_rows_that_ended_are_dropped_in_few_sizes(going: int, kept: int) -> None:
+    running = torch.zeros(40, dtype=torch.bool)
+    running[torch.randperm(40, generator=torch.Generator().manual_seed(1))[:going]] = True
+    stays = staying(running)
+    assert len(stays) == kept
+    assert set(running.nonzero().squeeze(1).tolist()) <= set(stays.tolist())
+    assert stays.tolist() == sorted(set(stays.tolist()))
+
+
+def test_no_row_stays_where_all_have_ended() -> None:
+    assert len(staying(torch.zeros(5, dtype=torch.bool))) == 0
+
+
+def test_long_answers_with_weights_laid_out_anew_equal_those_of_the_slow_twin(
+    weights: Weights,
+) -> None:
+    sampling = Sampling(max_new_tokens=max(PREPACKED_FROM, COLUMNS) + 4)
+    found = sample_rows(weights, PROMPTS, range(4), 3, sampling, DRAWS, [STOP])
+    for row in range(12):
+        prompt, slot = PROMPTS[row // 3], row % 3
+        tokens, logprobs = answer_by_the_book(weights, prompt, row // 3, slot, sampling)
+        length = int(found.lengths[row])
+        assert found.tokens[row, :length].tolist() == tokens
+        assert torch.allclose(found.logprobs[row, :length], torch.tensor(logprobs), atol=1e-4)
+        assert not found.tokens[row, length:].any()
+
+
+def test_rows_are_bounded_by_the_memory_of_keys_and_values() -> None:
+    assert rows_at_once(SHAPE, 100, 2) == ROWS_AT_ONCE
+    large = replace(SHAPE, num_hidden_layers=36, num_key_value_heads=8, head_dim=128)
+    assert rows_at_once(large, 4096, 2) == 3
+    assert rows_at_once(large, 10**9, 2) == 1

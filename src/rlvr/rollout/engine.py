@@ -191,10 +191,10 @@ def next_tokens(
     return token, logprobs.gather(-1, token[:, None]).squeeze(-1), entropy, kept > -torch.inf
 
 
-def rows_at_once(shape: Shape, tokens: int, dtype: torch.dtype) -> int:
+def rows_at_once(shape: Shape, tokens: int, product_bytes: int) -> int:
     """Rows of prompt and answer that the memory for keys and values holds, at most ROWS_AT_ONCE."""
     per_token = shape.num_hidden_layers * 2 * shape.num_key_value_heads * shape.head_dim
-    return max(1, min(ROWS_AT_ONCE, CACHE_BYTES // (per_token * tokens * dtype.itemsize)))
+    return max(1, min(ROWS_AT_ONCE, CACHE_BYTES // (per_token * tokens * product_bytes)))
 
 
 def rollouts(
@@ -210,7 +210,7 @@ def rollouts(
     """Sampled answers to each problem as records, a problem's answers side by side."""
     encoded = [tokens.encode_prompt(prompt) for prompt in prompts]
     longest = max(map(len, encoded), default=0) + sampling.max_new_tokens
-    rows = rows_at_once(weights.shape, longest, weights.embedding.dtype)
+    rows = rows_at_once(weights.shape, longest, weights.embedding.dtype.itemsize)
     size = max(1, rows // answers_per_prompt)
     for first in range(0, len(problems), size):
         chosen = range(first, min(first + size, len(problems)))

@@ -7,9 +7,8 @@ from rlvr.errors import UsageError
 from rlvr.model.decoder import Shape
 from rlvr.model.logprobs import CHUNK_LOGITS
 from rlvr.model.weights import parameters_of
+from rlvr.rollout.engine import rows_at_once
 
-ROWS_AT_ONCE = 512
-"""Rows that the sampler holds at most, but for a group that is larger."""
 LOGITS_COPIES = 3
 """The sampler's logits, their log-softmax and the probabilities, each as large as the logits."""
 TRAINING_LEVERS = "rollouts.max_new_tokens, rollouts.group_size or rollouts.problems_per_step"
@@ -77,7 +76,7 @@ def memory_needed(
         reference: Whether a frozen policy is kept.
     """
     parameters = parameters_of(shape)
-    rows = min(rows, ROWS_AT_ONCE)
+    rows = min(rows, rows_at_once(shape, width, product_bytes))
     heads = shape.num_hidden_layers * shape.num_key_value_heads * shape.head_dim
     learner = min(CHUNK_LOGITS, rows * width * shape.vocab_size) if trains else 0
     return Needed(

@@ -26,8 +26,8 @@ class Optimiser:
     """AdamW's decoupled weight decay, per step and lr."""
     max_grad_norm: float = 1.0
     """Longest gradient, in its global L2 norm; longer ones are scaled down to it."""
-    tokens_at_once: int = 4096
-    """Padded tokens in one forward and backward pass; changes time and memory alone."""
+    tokens_at_once: int = 2048
+    """Tokens in one forward and backward pass, shared prompts once; changes time and memory."""
 
     def __post_init__(self) -> None:
         for name, low in (("lr", 0.0), ("max_grad_norm", 0.0)):
