@@ -37,28 +37,28 @@ MUTATIONS = [
         "tests/training/test_step.py::test_the_end_token_trains_once_and_nothing_behind_it",
     ),
     (
-        "model/logprobs.py",
-        "hidden_states(weights, tokens[:, :-1])[predicted]",
-        "hidden_states(weights, tokens)[:, 1:][predicted]",
+        "model/packing.py",
+        "used - first[row] - 1",
+        "used - first[row]",
         "tests/model/test_logprobs.py::"
         "test_each_logprob_is_that_of_its_own_token_given_those_before_it",
     ),
     (
         "model/logprobs.py",
-        "sampling.banned) / sampling.temperature",
-        "sampling.banned)",
+        "logits.div_(sampling.temperature)",
+        "logits.div_(1.0)",
         "tests/rollout/test_engine.py::test_recorded_logprobs_are_those_the_learner_finds",
     ),
     (
-        "model/decoder.py",
-        "dtype=torch.bool, device=tokens.device).triu(1)",
-        "dtype=torch.bool, device=tokens.device).triu(2)",
+        "model/packing.py",
+        "dtype=torch.bool).tril(begin)",
+        "dtype=torch.bool).tril(begin + 1)",
         "tests/model/test_decoder.py::test_logits_equal_those_of_transformers_within_1e_4",
     ),
     (
         "model/decoder.py",
-        "(column >= cache.start[:, None, None]) & (",
-        "(column >= 0) & (",
+        "padding = column < cache.start[:, None]",
+        "padding = column < 0 * cache.start[:, None]",
         "tests/model/test_decoder.py::test_a_left_padded_prompt_reads_as_it_does_alone",
     ),
     (

@@ -35,13 +35,13 @@ def test_the_tokenizer_shipped_is_the_one_the_recipe_writes(tmp_path: Path) -> N
 
 def test_it_loads_in_transformers_with_the_same_logits() -> None:
     transformers = pytest.importorskip("transformers")
-    from plain import hidden_states, logits_of
+    from packed import packed_logits
 
     model, twin = load_model(FOLDER), transformers.AutoModelForCausalLM.from_pretrained(FOLDER)
     tokens = torch.tensor([model.tokens.encode("970+583=<think>0+3+0=3 7+8")])
     with torch.no_grad():
         weights = model.decoder.weights(torch.float32)
-        ours = logits_of(weights, hidden_states(weights, tokens))
+        ours = packed_logits(weights, tokens)
         assert (ours - twin.float()(tokens).logits).abs().max() < 1e-4
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from packed import packed_logits
 from plain import hidden_states, logits_of
 
 from rlvr.model.decoder import (
@@ -44,7 +45,7 @@ def tokens_of(rows: int, width: int, seed: int = 1) -> torch.Tensor:
 
 @torch.no_grad()
 def logits(weights: Weights, tokens: torch.Tensor) -> torch.Tensor:
-    return logits_of(weights, hidden_states(weights, tokens))
+    return packed_logits(weights, tokens)
 
 
 def transformers_twin(decoder: Decoder) -> Any:

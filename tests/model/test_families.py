@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 import torch
-from plain import hidden_states, logits_of
+from packed import packed_logits
+from plain import logits_of
 
 from rlvr.abacus import FOLDER
 from rlvr.errors import UsageError
@@ -87,7 +88,7 @@ def change(folder: Path, **values: Any) -> Path:
 @torch.no_grad()
 def mine(model: Model, tokens: torch.Tensor) -> torch.Tensor:
     weights = model.decoder.weights(torch.float32)
-    return logits_of(weights, hidden_states(weights, tokens))
+    return packed_logits(weights, tokens)
 
 
 def tokens_of(rows: int, width: int, seed: int = 1) -> torch.Tensor:
