@@ -26,7 +26,7 @@ rlvr: judging length rewards
 rlvr.model: sandbox tokens chat suggested distribution rope packing leaves operations decoder
 rlvr.model: logprobs
 rlvr.model: shards weights added
-rlvr.rollout: __init__ settings engine
+rlvr.rollout: __init__ settings stops engine
 rlvr.training: __init__ settings machine memory batching optimiser update checkpoint
 rlvr.observe: __init__ settings statistics keys metrics runlog evaluate result console plots
 rlvr: config

@@ -67,13 +67,35 @@ class Prompt:
         return OPEN in self.before + self.after
 
 
-def response(text: str, *, opened: bool) -> str:
-    """An answer as graders read it: with the opening tag, where the prompt has given that.
+def response(text: str, *, opened: bool, stop: Sequence[str] = ()) -> str:
+    r"""An answer as graders read it: with the opening tag, where the prompt has given that.
+
+    Args:
+        text: As sampled.
+        opened: Whether the prompt ends with the opening tag.
+        stop: Texts that end an answer: none of them, and nothing after one, is read.
 
     >>> response("1+1=2</think>2", opened=True)
     '<think>1+1=2</think>2'
+    >>> response(" 12\n\nQuestion:", opened=False, stop=["\n"])
+    ' 12'
     """
+    text = before_stop(text, stop)
     return OPEN + text if opened else text
+
+
+def before_stop(text: str, stop: Sequence[str]) -> str:
+    """A text up to where the first of some texts begins in it."""
+    return text[: min((at for s in stop if (at := text.find(s)) >= 0), default=len(text))]
+
+
+def stored_response(row: Mapping[str, Any], text: str) -> str:
+    """As `response`, of the text of a line that holds a stored rollout, or of anybody's line."""
+    sampling = row.get("sampling")
+    named = sampling.get("stop") if isinstance(sampling, dict) else None
+    listed = named if isinstance(named, list) else []
+    stop = [found for found in listed if isinstance(found, str) and found]
+    return response(text, opened=row.get("opened") is True, stop=stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +133,8 @@ class Sampling:
     """Longest answer in tokens, without the prompt, the end token among them."""
     banned: tuple[int, ...] = ()
     """Tokens that are never drawn; the learner's distribution is without them too."""
+    stop: tuple[str, ...] = ()
+    """Texts that end an answer, with the token after which its text holds one of them."""
 
     @property
     def filters(self) -> bool:
@@ -129,13 +153,13 @@ class Rollout:
     """Number of the answer within its group, 0 to G-1."""
     prompt_tokens: Sequence[int]
     answer_tokens: Sequence[int]
-    """As sampled, the end token included where there is one; never made from text again."""
+    """As sampled, with the end token or that which completed a stop; never made from text again."""
     sampler_logprobs: Sequence[float]
     """Log-probability, in nats, of each answer token under the distribution it was drawn from."""
     finish_reason: FinishReason
-    """`stop` where the model ended its answer, `length` where the limit cut it."""
+    """`stop` where the model or a stop text ended the answer, `length` where the limit cut it."""
     text: str
-    """The answer decoded, special tokens kept."""
+    """The answer decoded, special tokens kept; a stop text at its end is in it."""
     sampling: Sampling
     seed: int
     """Seed of the run; with step, problem, slot and position it names every draw."""
@@ -150,9 +174,14 @@ class Rollout:
     """Whether the prompt had opened the thought that the answer begins in."""
 
     @property
+    def said(self) -> str:
+        """The text up to where a stop text begins."""
+        return before_stop(self.text, self.sampling.stop)
+
+    @property
     def response(self) -> str:
         """The answer as graders read it."""
-        return response(self.text, opened=self.opened)
+        return response(self.text, opened=self.opened, stop=self.sampling.stop)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def answer_of(
     """A rollout as the parts of its reward look at it."""
     return Answer(
         problem,
-        rollout.text,
+        rollout.said,
         tokens=len(rollout.answer_tokens),
         finished=rollout.finish_reason == "stop",
         limit=rollout.sampling.max_new_tokens,
@@ -143,7 +143,7 @@ def with_function(groups: Sequence[Group], settings: Reward, own: Pool) -> list[
     Raises:
         UsageError: It broke its contract, or failed on more answers than allowed.
     """
-    asked = [[asdict(g.problem), rollout.text] for g in groups for rollout in g.rollouts]
+    asked = [[asdict(g.problem), rollout.said] for g in groups for rollout in g.rollouts]
     done, judged = iter(own.run(asked)), []
     for group in groups:
         scores = []

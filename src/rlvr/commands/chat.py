@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlvr.commands.evaluation import settings_of
+from rlvr.commands.evaluation import settings_of, with_stop
 from rlvr.commands.options import Options, number, whole_number
 from rlvr.folders import SETTINGS, model_folder
 from rlvr.model.chat import for_model, read_chat_template
@@ -19,13 +19,18 @@ def chat_command(about: str, words: Sequence[str]) -> int:
     parser.add_argument(
         "--template", help="a name, text or file (default: the run's, else the model's chat)"
     )
+    parser.add_argument(
+        "--stop", help=r"a text that ends an answer, such as '\n' (default: the run's, else none)"
+    )
     parser.add_argument("--temperature", default="0", help="0 is greedy, the default")
     parser.add_argument("--seed", default="0", help="names the draws")
     parser.add_argument("--max-new-tokens", default="128", help="longest answer in tokens")
     given = parser.parse(words)
+    stops = with_stop(settings_of(given.model).rollouts, given.stop).stops
     sampling = Sampling(
         temperature=number(parser, "--temperature", given.temperature, 0, 100),
         max_new_tokens=whole_number(parser, "--max-new-tokens", given.max_new_tokens, 1),
+        stop=stops,
     )
     seed = whole_number(parser, "--seed", given.seed, 0)
     folder = model_folder(given.model)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -50,7 +50,7 @@ def evaluate_all(
 
     Args:
         folders: Model directories by the name that was given.
-        trained: The settings each was trained with, with the template that is asked for.
+        trained: The settings each was trained with, with the template and stop asked for.
         asked: What to evaluate.
         threads: Processor threads; 0 measures.
         as_json: An object a line instead of lines for a reader.
@@ -73,7 +73,7 @@ def evaluate_all(
             weights,
             model.tokens,
             asked.problems,
-            asked.sampling,
+            replace(asked.sampling, stop=trained[name].rollouts.stops),
             template=trained[name].template,
             set_name=asked.set_name,
             samples=asked.samples,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rlvr.commands.options import Options, number, whole_number
+from rlvr.commands.options import Options, number, spelled, whole_number
 from rlvr.config import Config, read_toml, resolve
 from rlvr.folders import SETTINGS, model_folder
 from rlvr.model.chat import for_model
@@ -12,6 +12,7 @@ from rlvr.observe.settings import SEED
 from rlvr.problems.prompts import resolved
 from rlvr.problems.sources import load_problems
 from rlvr.records import Sampling
+from rlvr.rollout.settings import Rollouts
 from rlvr.training.settings import check_threads
 
 
@@ -24,6 +25,9 @@ def options(about: str) -> Options:
     )
     parser.add_argument(
         "--template", help="how problems are put (default: as a run was trained, else plain)"
+    )
+    parser.add_argument(
+        "--stop", help=r"a text that ends an answer, such as '\n' (default: the run's, else none)"
     )
     parser.add_argument("--count", default="0", help="only the first so many held-out problems")
     parser.add_argument("--temperature", default="0", help="0 is greedy, the default")
@@ -60,7 +64,8 @@ def eval_command(about: str, words: Sequence[str]) -> int:
     folders = {name: model_folder(name) for name in given.models}
     for name, folder in folders.items():
         template = for_model(resolved(given.template or trained[name].template), folder)
-        trained[name] = replace(trained[name], template=template)
+        sampled = with_stop(trained[name].rollouts, given.stop)
+        trained[name] = replace(trained[name], template=template, rollouts=sampled)
     source = load_problems(given.problems)
     from rlvr.commands.evaluating import Asked, evaluate_all
 
@@ -74,6 +79,11 @@ def eval_command(about: str, words: Sequence[str]) -> int:
     )
     evaluate_all(folders, trained, asked, threads, as_json=given.json)
     return 0
+
+
+def with_stop(trained: Rollouts, given: str | None) -> Rollouts:
+    """The settings of the rollouts with the text of `--stop`, where that was given."""
+    return trained if given is None else replace(trained, stop=spelled(given))
 
 
 def settings_of(name: str) -> Config:

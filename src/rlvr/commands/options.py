@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
@@ -68,6 +69,15 @@ def number(parser: Options, name: str, text: str, least: float, most: float) -> 
     if not least <= value <= most:
         parser.error(f"{name} is {text!r}; it takes a number from {least:g} to {most:g}")
     return value
+
+
+def spelled(text: str) -> str:
+    r"""An option's text with `\n`, `\t` and `\\` as what they stand for; a shell leaves them as is.
+
+    >>> spelled(r"\n\nQ: \frac \\n")
+    '\n\nQ: \\frac \\n'
+    """
+    return re.sub(r"\\([nt\\])", lambda found: {"n": "\n", "t": "\t"}.get(found[1], "\\"), text)
 
 
 def write_json(row: Mapping[str, object]) -> None:

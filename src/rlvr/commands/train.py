@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
-from rlvr.commands.options import Options
+from rlvr.commands.options import Options, spelled
 from rlvr.config import Config, Setting, read_toml, resolve, settings, to_toml
 from rlvr.errors import UsageError
 from rlvr.folders import SETTINGS, model_folder
@@ -68,6 +68,8 @@ def read_words(
                 group.add_argument(*option(setting)[0], **option(setting)[1])  # type: ignore[arg-type]
     given = vars(parser.parse(words))
     file, out, resume, as_json = (given.pop(name) for name in ("file", "out", "resume", "json"))
+    if "rollouts.stop" in given:
+        given["rollouts.stop"] = spelled(given["rollouts.stop"])
     return file, out, resume, as_json, given
 
 

@@ -231,7 +231,7 @@ def _row(path: Path, number: int, line: str) -> Row:
     return Row(
         _identity(found, number),
         reference,
-        records.response(response, opened=found.get("opened") is True),
+        records.stored_response(found, response),
         tuple(map(str, alternatives)),
         stored=found.get("verdict") if stored else None,
         cut=found.get("finish_reason") == "length",

@@ -21,7 +21,7 @@ from rlvr.observe.result import (
     printable,
     side_by_side,
 )
-from rlvr.records import OPEN, response
+from rlvr.records import OPEN, stored_response
 
 COLUMNS = (
     ("step", 5), ("s", 6), ("left", 6), ("reward", 7), ("greedy", 7), ("sampled", 8),
@@ -245,8 +245,8 @@ def telling_example(before: Sequence[Row], after: Sequence[Row]) -> Example | No
 
 
 def whole(row: Row) -> str:
-    """The answer of a stored line, with the tag that its prompt had opened."""
-    return response(str(row.get("text")), opened=row.get("opened") is True)
+    """The answer of a stored line, with the tag that its prompt had opened, up to a stop text."""
+    return stored_response(row, str(row.get("text")))
 
 
 def sparkline(values: Sequence[float], *, width: int, ascii_only: bool = False) -> str:

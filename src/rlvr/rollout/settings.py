@@ -28,6 +28,8 @@ class Rollouts:
     """Longest answer, in tokens, without the prompt."""
     ban: str = ""
     """Tokens that are never sampled, their texts apart by blanks, such as `<think>`."""
+    stop: str = ""
+    """A text that ends an answer, such as `\\n` behind worked examples; graders read up to it."""
     rounds: int = 1
     """Most rounds of sampling in a step, where the variant replaces groups without a signal."""
 
@@ -63,6 +65,17 @@ class Rollouts:
         if self.rounds < 1:
             raise UsageError(f"rollouts.rounds is {self.rounds}. Use 1 or more, such as 3.")
 
+        if any(letter == "\ufffd" or "\ud800" <= letter <= "\udfff" for letter in self.stop):
+            raise UsageError(
+                f"rollouts.stop is {self.stop!r}, which holds half of a character: no answer's "
+                "text holds that. Give whole characters."
+            )
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The texts that end an answer: one or none."""
+        return (self.stop,) if self.stop else ()
+
     def sampling(self, tokens: Tokens) -> Sampling:
         """As the engine takes it.
 
@@ -85,4 +98,5 @@ class Rollouts:
             self.min_p,
             self.max_new_tokens,
             tuple(banned),
+            self.stops,
         )

@@ -129,9 +129,10 @@ def group_of(saved: dict[str, Any]) -> Group:
     """A group from its fields."""
     rollouts = []
     for fields in saved["rollouts"]:
-        sampling = fields["sampling"] | {"banned": tuple(fields["sampling"]["banned"])}
+        saved_sampling = fields["sampling"]
+        tuples = {name: tuple(saved_sampling.get(name, ())) for name in ("banned", "stop")}
         read = {
-            "sampling": Sampling(**sampling),
+            "sampling": Sampling(**(saved_sampling | tuples)),
             "score": Score(**fields["score"]) if fields["score"] else None,
             "kept": fields["kept"] or (),
             "sampler_entropies": fields["sampler_entropies"] or (),
