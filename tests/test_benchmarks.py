@@ -110,3 +110,16 @@ def test_tokens_per_second_are_of_the_whole_step() -> None:
 
 def test_tables_align_numbers_to_the_right() -> None:
     assert table(("a", "n"), [("long", "1"), ("b", "22")]) == "a      n\nlong   1\nb     22\n"
+
+
+def test_each_series_has_a_line_for_each_size() -> None:
+    done = side([64.0], 5_000_000_000)
+    done.logprobs_seconds = [3.0]
+    result: dict[str, object] = {"machine": "a machine", "dtype": "float32", "threads": 2}
+    for task in scaling.cells(TASK, ["problems", "length"]):
+        found = scaling.cell_of(task, done)
+        result |= {f"{scaling.name_of(task)}/{key}": value for key, value in found.items()}
+    text = scaling.shown(result, TASK, ["problems", "length"])
+    assert text.count("5.00") == 8
+    assert "8 x 8 x 128" in text
+    assert "4 x 8 x 512" in text
