@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from rlvr.errors import UsageError
-from rlvr.training.machine import cores, peak_memory_bytes
+from rlvr.training.machine import peak_memory_bytes
+from rlvr.training.settings import cores
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "models" / "smollm2-135m-instruct"

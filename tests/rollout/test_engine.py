@@ -6,10 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 from plain import hidden_states, logits_of
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from rlvr.model.decoder import COLUMNS, Decoder, Shape, Weights
 from rlvr.model.distribution import truncate, uniforms
 from rlvr.model.logprobs import token_logprobs
+from rlvr.model.tokens import Tokens
 from rlvr.records import Sampling
 from rlvr.rollout.engine import (
     PREPACKED_FROM,
@@ -19,6 +23,7 @@ from rlvr.rollout.engine import (
     sample_rows,
     staying,
 )
+from rlvr.rollout.stops import Stops
 
 SHAPE = Shape(
     vocab_size=23,
@@ -188,3 +193,24 @@ def test_rows_are_bounded_by_the_memory_of_keys_and_values() -> None:
     large = replace(SHAPE, num_hidden_layers=36, num_key_value_heads=8, head_dim=128)
     assert rows_at_once(large, 4096, 2) == 3
     assert rows_at_once(large, 10**9, 2) == 1
+
+
+def test_a_stop_text_ends_an_answer_with_the_token_that_completes_it(
+    weights: Weights,
+) -> None:
+    words = {"a": 3, "b": 4, "<s>": 0, "</s>": 2}
+    words |= {f"w{number}": number for number in range(23) if number not in words.values()}
+    tokenizer = Tokenizer(WordLevel(words, unk_token="<s>"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    stops = Stops.of(Tokens(tokenizer, (STOP,), 0), ("b",))
+    sampling = Sampling(max_new_tokens=20)
+    plain = sample_rows(weights, PROMPTS, range(4), 6, sampling, DRAWS, [STOP])
+    found = sample_rows(weights, PROMPTS, range(4), 6, sampling, DRAWS, [STOP], stops)
+    ended = 0
+    for row in range(24):
+        before = plain.tokens[row, : plain.lengths[row]].tolist()
+        cut = before.index(4) + 1 if 4 in before else len(before)
+        assert found.tokens[row, : found.lengths[row]].tolist() == before[:cut]
+        assert bool(found.ended[row]) == (4 in before or bool(plain.ended[row]))
+        ended += 4 in before
+    assert ended > 3

@@ -15,6 +15,7 @@ from rlvr.model.decoder import Cache, Shape, Weights, extend, logits_of, prepack
 from rlvr.model.distribution import sample, truncate, uniforms, without
 from rlvr.model.tokens import Tokens
 from rlvr.records import Problem, Prompt, Rollout, Sampling
+from rlvr.rollout.stops import Stops
 
 COMPACT_BELOW = 0.8  # share of rows still running below which the others are dropped
 ROWS_ROUNDED = 16  # rows kept are a multiple of this: each number of rows compiles its products
@@ -55,6 +56,7 @@ def sample_rows(
     sampling: Sampling,
     draws: Draws,
     stop_ids: Sequence[int],
+    stops: Stops | None = None,
 ) -> Answers:
     """Sample `answers_per_prompt` answers to each prompt, rows of one prompt side by side.
 
@@ -67,6 +69,7 @@ def sample_rows(
             distribution.
         draws: Names the chance of this round.
         stop_ids: Any of these ends an answer, and belongs to it.
+        stops: Texts that end an answer too; the token that completes one belongs to it.
 
     Returns:
         P*G rows of answers.
@@ -85,7 +88,28 @@ def sample_rows(
     cache = Cache.empty(weights, start)
     hidden = extend(weights, tokens, cache)[rows]
     chance = _chance(keys, answers_per_prompt, limit, draws) if sampling.temperature > 0 else None
-    return _decode(weights, hidden, cache.rows(rows), sampling, chance, torch.tensor(stop_ids))
+    ending = Ending(torch.tensor(stop_ids), stops)
+    return _decode(weights, hidden, cache.rows(rows), sampling, chance, ending)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What ends an answer."""
+
+    ids: Int[Tensor, " n"]
+    stops: Stops | None
+
+    def of(
+        self, token: Int[Tensor, " R"], running: Tensor, position: int, answers: Answers
+    ) -> Tensor:
+        """Which running rows end with the token at a position, (R,)."""
+        found = torch.isin(token, self.ids)
+        if self.stops is not None:
+            for place, last in enumerate(token.tolist()):
+                if last in self.stops.candidates and not found[place]:
+                    row = answers.tokens[running[place], : position + 1].tolist()
+                    found[place] = self.stops.completed(row)
+        return found
 
 
 def _chance(keys: Sequence[int], slots: int, limit: int, draws: Draws) -> Float[Tensor, "R N"]:
@@ -102,7 +126,7 @@ def _decode(
     cache: Cache,
     sampling: Sampling,
     chance: Tensor | None,
-    stop_ids: Tensor,
+    ending: Ending,
 ) -> Answers:
     rows, limit = len(hidden), sampling.max_new_tokens
     answers = Answers(
@@ -124,9 +148,9 @@ def _decode(
         if answers.kept is not None and left is not None:
             for row, tokens in zip(running[live].tolist(), left[live], strict=True):
                 answers.kept[row].append(tokens.nonzero().squeeze(1).tolist())
-        stops = running[live & torch.isin(token, stop_ids)]
-        answers.ended[stops] = True
-        answers.lengths[stops] = position + 1
+        ends = running[live & ending.of(token, running, position, answers)]
+        answers.ended[ends] = True
+        answers.lengths[ends] = position + 1
         stays = ~answers.ended[running]
         keep = staying(stays)
         if not len(keep) or position == limit - 1:
@@ -209,6 +233,7 @@ def rollouts(
 ) -> Iterator[Rollout]:
     """Sampled answers to each problem as records, a problem's answers side by side."""
     encoded = [tokens.encode_prompt(prompt) for prompt in prompts]
+    stops = Stops.of(tokens, sampling.stop)
     longest = max(map(len, encoded), default=0) + sampling.max_new_tokens
     rows = rows_at_once(weights.shape, longest, weights.embedding.dtype.itemsize)
     size = max(1, rows // answers_per_prompt)
@@ -222,6 +247,7 @@ def rollouts(
             sampling,
             draws,
             tokens.stop_ids,
+            stops,
         )
         lengths, ended = answers.lengths.tolist(), answers.ended.tolist()
         ids, logprobs = answers.tokens.tolist(), answers.logprobs.tolist()
