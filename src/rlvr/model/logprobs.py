@@ -127,10 +127,11 @@ class Scores(torch.autograd.Function):
             else:
                 difference = kept
             found.append((difference @ head_cast * g[first:last]).to(hidden.dtype))
-            part = difference.t() @ scaled[first:last]
-            to_head = part if to_head is None else to_head.float().add_(part)
-        assert to_head is not None
-        return torch.cat(found), to_head.to(head_cast.dtype), None, None, None
+            if ctx.needs_input_grad[1]:
+                part = difference.t() @ scaled[first:last]
+                to_head = part if to_head is None else to_head.float().add_(part)
+        learnt = to_head.to(head_cast.dtype) if to_head is not None else None
+        return torch.cat(found), learnt, None, None, None
 
 
 def _scored(
@@ -194,11 +195,11 @@ class Logits(torch.autograd.Function):
         return product(hidden.float(), head)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        """Of the hidden states and of the head."""
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, None]:
+        """Of the hidden states, and of the head where it learns."""
         hidden, head_cast = ctx.saved_tensors
         g = gradients[0].to(hidden.dtype)
-        return g @ head_cast, g.t() @ hidden, None
+        return g @ head_cast, g.t() @ hidden if ctx.needs_input_grad[1] else None, None
 
 
 def by_chunk(
