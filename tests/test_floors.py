@@ -23,8 +23,8 @@ rlvr.verify: primes terms vanish functions values numeric proofs modulus scalar
 rlvr.verify: meaning realsets equal verdict
 rlvr.verify: symbolic grading others __init__
 rlvr: judging length rewards
-rlvr.model: sandbox tokens chat suggested distribution rope packing leaves operations decoder
-rlvr.model: logprobs
+rlvr.model: settings sandbox tokens chat suggested distribution rope packing lora leaves
+rlvr.model: operations decoder logprobs
 rlvr.model: shards weights added
 rlvr.rollout: __init__ settings stops engine
 rlvr.training: __init__ settings machine memory batching optimiser update checkpoint

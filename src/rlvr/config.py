@@ -13,6 +13,7 @@ from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from rlvr.errors import UsageError, unknown_name
+from rlvr.model.settings import Lora
 from rlvr.objective.slots import Variant, doubts
 from rlvr.objective.variants import VARIANTS, variant
 from rlvr.observe.settings import Evaluation
@@ -51,6 +52,7 @@ class Config:
     rollouts: Rollouts = field(default_factory=Rollouts)
     reward: Reward = field(default_factory=Reward)
     optimiser: Optimiser = field(default_factory=Optimiser)
+    lora: Lora = field(default_factory=Lora)
     evaluation: Evaluation = field(default_factory=Evaluation)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
@@ -84,6 +86,7 @@ class Config:
     def doubts(self) -> list[str]:
         """What works and is most likely not meant, in words."""
         found = [*doubts(self.variant, variant(self.name)), *self.reward.doubts()]
+        found += self.lora.doubts()
         found += [doubt for doubt in [doubt_of(self.template)] if doubt]
         if self.template == "answers" and not self.reward.lenient:
             found.append(

@@ -14,6 +14,7 @@ from rlvr.folders import checkpoint_folder, checkpoints, model_folder
 from rlvr.model.added import grown, grown_shape
 from rlvr.model.chat import for_model
 from rlvr.model.decoder import Shape, Weights
+from rlvr.model.lora import new_adapters
 from rlvr.model.tokens import Tokens, load_tokens, with_tokens
 from rlvr.model.weights import Model, check_tokens, load_model, parameters_of, read_shape
 from rlvr.objective.loss import Controls
@@ -206,8 +207,9 @@ def check_space(config: Config, folder: Path, parameters: int) -> None:
         UsageError: Less space is free than checkpoints and rollouts will take.
     """
     saved = 2 + config.steps // config.checkpoints.every_steps
+    weight_bytes = 4 if config.lora.rank else 12  # moments of AdamW too; adapters are small
     rows = config.steps * config.rollouts.problems_per_step * config.rollouts.group_size
-    needed = saved * parameters * 12 + rows * BYTES_PER_ROLLOUT
+    needed = saved * parameters * weight_bytes + rows * BYTES_PER_ROLLOUT
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(existing).free
     if free < needed:
@@ -232,6 +234,7 @@ def check_memory(config: Config, shape: Shape, tokens: Tokens, source: Source) -
         width=longest + config.rollouts.max_new_tokens,
         product_bytes=4 if config.dtype == "float32" else 2,
         reference=config.variant.needs_reference,
+        adapters=config.lora.rank > 0,
     )
     refuse_too_large(config.model, needed, TRAINING_LEVERS, available_memory())
 
@@ -268,9 +271,15 @@ def prepare(config: Config, path: Path, source: Source | None = None) -> Run:
 
 
 def started(config: Config, start: Path) -> Model:
-    """The model that a run begins with: as it is on disk, with tokens for tags where asked."""
-    model = load_model(start)
-    return grown(model, with_tokens(model.tokens, (OPEN, CLOSE))) if config.think_tokens else model
+    """The model a run begins with: as on disk, with tokens for tags and adapters where asked."""
+    model, lora = load_model(start), config.lora
+    if config.think_tokens:
+        model = grown(model, with_tokens(model.tokens, (OPEN, CLOSE)))
+    if lora.rank:
+        model.decoder.adapters = new_adapters(
+            model.decoder, rank=lora.rank, alpha=lora.alpha, targets=lora.names, seed=config.seed
+        )
+    return model
 
 
 def take_up(config: Config, path: Path) -> Run:
@@ -312,10 +321,11 @@ def _assemble(
     if config.variant.needs_reference:
         every = config.variant.reference_every_steps
         became = progress.step // every * every if every else 0
-        there = became == progress.step
+        there = became == progress.step or (config.lora.rank > 0 and became == 0)
         start = model if there else load_model(checkpoint_folder(folder.path, became))
         with torch.no_grad():
-            reference = frozen(start.decoder.weights(getattr(torch, config.dtype)))
+            reference = start.decoder.weights(getattr(torch, config.dtype), adapted=became > 0)
+        reference = reference if config.lora.rank else frozen(reference)  # no base ever changes
     optimizer = make_optimizer(model.decoder, config.optimiser)
     return Run(config, folder, source, model, reference, scoring, optimizer, progress)
 

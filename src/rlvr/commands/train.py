@@ -22,6 +22,7 @@ SECTIONS = {
     "rollouts": "rollouts",
     "reward": "reward",
     "optimiser": "optimiser",
+    "lora": "lora (adapters that learn in place of the model's weights)",
     "evaluation": "evaluation",
     "checkpoints": "checkpoints",
 }

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rlvr.model.leaves import leaf, learn_rows
+from rlvr.model.lora import Adapters
 from rlvr.model.operations import attention, gated, normalise, packed_attention, product, rotate
 from rlvr.model.packing import FORBIDDEN, Packed
 from rlvr.model.rope import PLAIN, Rope, rotary_tables
@@ -140,6 +141,8 @@ class Decoder(nn.Module):
 
     cos: Tensor
     sin: Tensor
+    adapters: Adapters | None = None
+    """What learns in place of the master weights; None where these learn themselves."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -153,17 +156,33 @@ class Decoder(nn.Module):
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
 
-    def weights(self, dtype: torch.dtype) -> Weights:
-        """The weights cast to `dtype`; the head stays in float32.
+    def learning(self) -> dict[str, Tensor]:
+        """What an optimizer changes, by name: the adapters, or without them the master weights."""
+        if self.adapters is None:
+            return dict(self.named_parameters())
+        parts = (adapter.tensors for adapter in self.adapters.values())
+        return {name: tensor for tensors in parts for name, tensor in tensors.items()}
 
-        Where gradients are enabled, a backward pass adds them to the master weights' in float32,
-        matrix by matrix, and holds none of its own.
+    def merged(self) -> dict[str, Tensor]:
+        """Each weight by name, in float32, with what its adapter adds."""
+        added = self.adapters or {}
+        return {
+            name: added[weight].merged(weight.detach()) if weight in added else weight.detach()
+            for name, weight in self.named_parameters()
+        }
+
+    def weights(self, dtype: torch.dtype, *, adapted: bool = True) -> Weights:
+        """The weights cast to `dtype`, with their adapters or without; the head stays in float32.
+
+        Where gradients are enabled, a backward pass adds them to those of what learns, in float32,
+        matrix by matrix, and holds none of its own. Without their adapters they don't learn.
         """
         learns = torch.is_grad_enabled()
+        adapters = self.adapters if adapted or self.adapters is None else {}
         table = self.model.embed_tokens.weight
         head = table if self.shape.tie_word_embeddings else self.lm_head.weight
 
-        read = partial(leaf, dtype=dtype, learns=learns)
+        read = partial(leaf, dtype=dtype, learns=learns, adapters=adapters)
         return Weights(
             shape=self.shape,
             embedding=table.detach().to(dtype),
@@ -173,7 +192,7 @@ class Decoder(nn.Module):
             head_cast=read([head]),
             cos=self.cos.to(dtype),
             sin=self.sin.to(dtype),
-            learn_rows=partial(learn_rows, table) if learns else None,
+            learn_rows=partial(learn_rows, table) if learns and adapters is None else None,
         )
 
 

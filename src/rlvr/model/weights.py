@@ -179,11 +179,11 @@ def load_model(folder: Path) -> Model:
 
 
 def save_model(model: Model, folder: Path, dtype: torch.dtype = torch.float32) -> None:
-    """Write a directory that loads here and in `transformers`; `folder` must exist."""
-    tensors = {
-        name: value.detach().to(dtype).contiguous()
-        for name, value in model.decoder.named_parameters()
-    }
+    """Write a directory that loads here and in `transformers`, adapters merged.
+
+    `folder` must exist.
+    """
+    tensors = {name: value.to(dtype).contiguous() for name, value in model.decoder.merged().items()}
     save_file(tensors, folder / WHOLE, metadata={"format": "pt"})
     for name in COPIED:
         if folder != model.folder and (model.folder / name).is_file():

@@ -12,12 +12,15 @@ from safetensors.torch import load_file, save_file
 
 from rlvr.errors import UsageError
 from rlvr.folders import checkpoint_folder
+from rlvr.model.lora import load_adapters, save_adapters
 from rlvr.model.tokens import read_json
 from rlvr.model.weights import Model, load_model, save_model
 from rlvr.objective.loss import Controls
 from rlvr.records import Group, Rollout, Sampling, Score, problem_of
 
 OPTIMIZER, STATE, CARRIED = "optimizer.safetensors", "state.json", "carried.json"
+ADAPTERS = "adapter"
+"""Folder of the adapters. Beside the merged weights, readers would add them a second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +56,23 @@ def save_checkpoint(
     progress: Progress,
     carried: Carried,
 ) -> Path:
-    """Save all that a run goes on from; the folder appears whole or not at all."""
+    """Save all that a run goes on from; the folder appears whole or not at all.
+
+    It is a whole model directory; adapters are merged into it, and stand by themselves in one more
+    folder. Their base is the run's first checkpoint, to which they added nothing.
+    """
     final = checkpoint_folder(run, progress.step)
     beside = final.with_name(f".{final.name}.part")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     save_model(model, beside)
+    if model.decoder.adapters is not None:
+        (beside / ADAPTERS).mkdir()
+        save_adapters(model.decoder.adapters, checkpoint_folder(run, 0), beside / ADAPTERS)
     save_file(optimizer_tensors(model, optimizer), beside / OPTIMIZER)
     (beside / STATE).write_text(json.dumps(asdict(progress)) + "\n", encoding="utf-8")
     (beside / CARRIED).write_text(json.dumps(asdict(carried)) + "\n", encoding="ascii")
-    for path in (*beside.iterdir(), beside):
+    for path in (*beside.rglob("*"), beside):
         make_durable(path)
     shutil.rmtree(final, ignore_errors=True)
     beside.rename(final)
@@ -80,9 +90,9 @@ def make_durable(path: Path) -> None:
 
 
 def optimizer_tensors(model: Model, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    """AdamW's moments and step counts under the names of the weights."""
+    """AdamW's moments and step counts under the names of what learns."""
     tensors = {}
-    for name, parameter in model.decoder.named_parameters():
+    for name, parameter in model.decoder.learning().items():
         for key, value in optimizer.state.get(parameter, {}).items():
             tensors[f"{name}/{key}"] = value.contiguous()
     return tensors
@@ -91,13 +101,20 @@ def optimizer_tensors(model: Model, optimizer: torch.optim.Optimizer) -> dict[st
 def load_checkpoint(folder: Path) -> tuple[Model, dict[str, torch.Tensor], Progress, Carried]:
     """Model, optimizer tensors, progress and what was carried, of a checkpoint.
 
+    A model with adapters is the run's first checkpoint, and the adapters of this one.
+
     Raises:
         UsageError: The folder is no checkpoint, or a part of it is damaged.
     """
     if not (folder / STATE).is_file():
         raise UsageError(f"{folder} is no checkpoint of a run: it has no {STATE}.")
-    model = load_model(folder)
+    adapted, base = (folder / ADAPTERS).is_dir(), checkpoint_folder(folder.parents[1], 0)
+    if adapted and not base.is_dir():
+        raise UsageError(f"{base} is gone, the base of the adapters in {folder}. Put it back.")
+    model = load_model(base if adapted else folder)
     try:
+        if adapted:
+            model.decoder.adapters = load_adapters(model.decoder, folder / ADAPTERS)
         state = read_json(folder / STATE)
         if "drawn" not in state:
             raise UsageError(
@@ -145,7 +162,7 @@ def restore_optimizer(
     model: Model, optimizer: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]
 ) -> None:
     """Put saved moments and step counts back."""
-    for name, parameter in model.decoder.named_parameters():
+    for name, parameter in model.decoder.learning().items():
         prefix = f"{name}/"
         state = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
         if state:

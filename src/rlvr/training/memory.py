@@ -64,6 +64,7 @@ def memory_needed(
     product_bytes: int = 2,
     trains: bool = True,
     reference: bool = False,
+    adapters: bool = False,
 ) -> Needed:
     """The least that a run holds at its fullest, in bytes; activations come on top.
 
@@ -74,6 +75,7 @@ def memory_needed(
         product_bytes: Bytes of a number in products, 2 for bfloat16 and 4 for float32.
         trains: False where answers are only sampled.
         reference: Whether a frozen policy is kept.
+        adapters: Whether these learn in place of the weights: next to nothing beside them.
     """
     parameters = parameters_of(shape)
     rows = min(rows, rows_at_once(shape, width, product_bytes))
@@ -81,8 +83,8 @@ def memory_needed(
     learner = min(CHUNK_LOGITS, rows * width * shape.vocab_size) if trains else 0
     return Needed(
         weights=4 * parameters,
-        gradient=4 * parameters if trains else 0,
-        adamw=8 * parameters if trains else 0,
+        gradient=4 * parameters if trains and not adapters else 0,
+        adamw=8 * parameters if trains and not adapters else 0,
         copy=product_bytes * parameters,
         reference=product_bytes * parameters if reference else 0,
         cache=2 * product_bytes * heads * rows * width,

@@ -1,4 +1,4 @@
-"""The optimizer: AdamW over the float32 master weights, and its learning rate by step."""
+"""The optimizer: AdamW over what learns, in float32, and its learning rate by step."""
 
 import torch
 
@@ -7,9 +7,9 @@ from rlvr.training.settings import Optimiser
 
 
 def make_optimizer(decoder: Decoder, settings: Optimiser) -> torch.optim.AdamW:
-    """AdamW over the float32 master weights."""
+    """AdamW over the float32 master weights, or over the adapters in their place."""
     return torch.optim.AdamW(
-        decoder.parameters(),
+        list(decoder.learning().values()),
         lr=settings.lr,
         betas=(settings.beta1, settings.beta2),
         weight_decay=settings.weight_decay,

@@ -183,7 +183,7 @@ def optimise(
     if not steps:
         return Update(lr=lr, controls=controls)
     steps = starting_logprobs(learner, steps)
-    before = [parameter.detach().clone() for parameter in learner.decoder.parameters()]
+    before = [parameter.detach().clone() for parameter in learner.decoder.learning().values()]
     probe = Probe.of(learner, steps[0]) if step % PROBE_EVERY == 0 else None
     done: list[Done] = []
     for epoch in range(row.epochs):
@@ -293,7 +293,7 @@ def optimizer_step(
         seen.append(flat(row, replace(terms, logprobs=logprobs.detach())))
         found[rows, : part.mask.shape[1]] = logprobs.detach()
     norm = torch.nn.utils.clip_grad_norm_(
-        learner.decoder.parameters(), learner.settings.max_grad_norm
+        learner.decoder.learning().values(), learner.settings.max_grad_norm
     )
     if bool(norm.isfinite()):
         for group in learner.optimizer.param_groups:
@@ -351,8 +351,8 @@ def joined(parts: Sequence[Seen]) -> Seen:
 
 @torch.no_grad()
 def moved(decoder: Decoder, before: Sequence[Tensor]) -> tuple[float, float]:
-    """How far the weights went, as a share of their length, and the share of them that changed."""
-    after = list(decoder.parameters())
+    """How far what learns went, as a share of its length, and the share of it that changed."""
+    after = list(decoder.learning().values())
     steps = [now - then for now, then in zip(after, before, strict=True)]
     count = sum(step.numel() for step in steps)
     changed = sum(int((step != 0).sum()) for step in steps)
