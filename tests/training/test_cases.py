@@ -522,3 +522,14 @@ def test_a_divergence_in_the_reward_is_taken_off_before_the_baseline(model: Mode
     others = (by_hand.sum(dim=1, keepdim=True) - by_hand) / 2
     found = updated(learner, groups).row_advantages
     assert torch.allclose(found, (by_hand - others).flatten(), atol=1e-4)
+
+
+def test_nothing_that_an_update_returns_holds_a_graph(model: Model) -> None:
+    """BC-71: stored values would keep every micro-batch's activations alive."""
+    found = updated(learner_of(model, variant("olmo3")), sampled(model))
+    assert found.seen
+    for seen in found.seen:
+        for name in seen.__slots__:
+            value = getattr(seen, name)
+            assert value is None or not value.requires_grad, name
+    assert not found.row_advantages.requires_grad
