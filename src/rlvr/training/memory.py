@@ -27,6 +27,8 @@ class Needed:
     """The weights in the number format of the products."""
     reference: int
     """The frozen policy, where a divergence needs it."""
+    packed: int
+    """The weights laid out once more for the token steps of sampling."""
     cache: int
     """Keys and values of the rows that are sampled at once."""
     logits: int
@@ -39,7 +41,9 @@ class Needed:
     @property
     def total(self) -> int:
         """All that is held at once: the gradient is gone while answers are sampled."""
-        return self.fixed - self.gradient + max(self.gradient, self.cache) + self.logits
+        return (
+            self.fixed - self.gradient + max(self.gradient, self.packed + self.cache) + self.logits
+        )
 
     def told(self) -> str:
         """The parts in words, those of nothing left out."""
@@ -51,7 +55,8 @@ class Needed:
             "reference": self.reference,
             "logits": self.logits,
             "gradient": self.gradient,
-            f"{turns}keys and values": self.cache,
+            f"{turns}weights laid out for sampling": self.packed,
+            "keys and values": self.cache,
         }
         return ", ".join(f"{name} {value / 1e9:.1f}" for name, value in parts.items() if value)
 
@@ -87,6 +92,7 @@ def memory_needed(
         adamw=8 * parameters if trains and not adapters else 0,
         copy=product_bytes * parameters,
         reference=product_bytes * parameters if reference else 0,
+        packed=product_bytes * parameters + 4 * shape.vocab_size * shape.hidden_size,
         cache=2 * product_bytes * heads * rows * width,
         logits=4 * max(LOGITS_COPIES * rows * shape.vocab_size, learner),
     )
