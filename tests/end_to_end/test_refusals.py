@@ -218,6 +218,8 @@ LIGHT = [
     "train --model none",
     "train --model hollow",
     "train --problems nosuch",
+    "train --lora.rank -1",
+    "train --lora.rank 4 --lora.targets q_prj",
     "train --threads 4096",
     "train --model nobody/none",
     "train --template chat_boxed",
