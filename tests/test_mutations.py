@@ -47,6 +47,13 @@ MUTATIONS = [
         "model/logprobs.py",
         "logits.div_(sampling.temperature)",
         "logits.div_(1.0)",
+        "tests/model/test_logprobs.py::"
+        "test_each_logprob_is_that_of_its_own_token_given_those_before_it",
+    ),
+    (
+        "model/logprobs.py",
+        "sampling.banned) / sampling.temperature",
+        "sampling.banned)",
         "tests/rollout/test_engine.py::test_recorded_logprobs_are_those_the_learner_finds",
     ),
     (
@@ -75,8 +82,8 @@ MUTATIONS = [
     ),
     (
         "rollout/engine.py",
-        "answers.ended[now] = torch.isin(token[live], stop_ids)",
-        "answers.ended[now] = token[live] == stop_ids[0]",
+        "found = torch.isin(token, self.ids)",
+        "found = token == self.ids[0]",
         "tests/rollout/test_engine.py::test_every_stop_token_ends_an_answer_and_belongs_to_it",
     ),
     (
@@ -125,8 +132,8 @@ MUTATIONS = [
     ),
     (
         "run.py",
-        "reference = frozen(start.decoder.weights(",
-        "reference = (start.decoder.weights(",
+        "else frozen(reference)",
+        "else reference",
         "tests/test_groups.py::test_the_reference_is_a_frozen_copy_of_the_policy_that_started",
     ),
     (

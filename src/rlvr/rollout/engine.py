@@ -88,7 +88,7 @@ def sample_rows(
     cache = Cache.empty(weights, start)
     hidden = extend(weights, tokens, cache)[rows]
     chance = _chance(keys, answers_per_prompt, limit, draws) if sampling.temperature > 0 else None
-    ending = Ending(torch.tensor(stop_ids), stops)
+    ending = Ending(torch.tensor(stop_ids, dtype=torch.long), stops)
     return _decode(weights, hidden, cache.rows(rows), sampling, chance, ending)
 
 
