@@ -127,7 +127,10 @@ def test_the_reference_is_the_policy_with_its_adapters_off_and_no_copy(tmp_path:
     assert run.reference.head.data_ptr() == embedding.data_ptr()
 
 
-@pytest.mark.parametrize("more", [{}, DIVERGENCE, RESET, TAGS], ids=["", "kl", "reset", "tags"])
+MORE: dict[str, dict[str, object]] = {"plain": {}, "kl": DIVERGENCE, "reset": RESET, "tags": TAGS}
+
+
+@pytest.mark.parametrize("more", MORE.values(), ids=MORE)
 def test_stopped_and_taken_up_again_gives_the_bits_of_never_having_stopped(
     more: dict[str, object], tmp_path: Path, tagless_folder: Callable[..., Path]
 ) -> None:

@@ -12,6 +12,7 @@ from rlvr.cli import COMMANDS
 from rlvr.commands.train import read_words
 from rlvr.config import read_toml, resolve, settings
 from rlvr.length import LENGTHS
+from rlvr.model.settings import TARGETS
 from rlvr.objective.explain import page
 from rlvr.problems.prompts import TEMPLATES
 from rlvr.rewards import GATES, Reward
@@ -82,6 +83,20 @@ def test_the_templates_page_is_the_table() -> None:
 @pytest.mark.parametrize("line", re.findall(r"^rlvr train .*$", TEMPLATES_PAGE, re.M))
 def test_every_command_of_the_templates_page_is_accepted_without_a_doubt(line: str) -> None:
     assert resolve(read_words("train", shlex.split(line)[2:])[-1]).doubts() == []
+
+
+LORA_PAGE = (ROOT / "docs/lora.md").read_text()
+
+
+@pytest.mark.parametrize("line", re.findall(r"^rlvr train .*$", LORA_PAGE, re.M))
+def test_every_command_of_the_adapters_page_is_accepted_without_a_doubt(line: str) -> None:
+    assert resolve(read_words("train", shlex.split(line)[2:])[-1]).doubts() == []
+
+
+def test_the_adapters_page_has_every_setting_and_every_target() -> None:
+    named = [path for path in settings() if path.startswith("lora.")]
+    assert len(named) == 3
+    assert all(f"`{name}`" in LORA_PAGE for name in (*named, *TARGETS))
 
 
 RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))

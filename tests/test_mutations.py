@@ -161,6 +161,32 @@ MUTATIONS = [
         "value += parts[name]",
         "tests/test_rewards.py::test_every_part_has_a_weight_and_is_logged_without_it",
     ),
+    (
+        "model/lora.py",
+        "(self.up, (g @ self.down.t()).mul_(self.scale)),",
+        "(self.up, g @ self.down.t()),",
+        "tests/model/test_lora.py::test_the_gradient_of_one_adapter_worked_out_by_hand",
+    ),
+    (
+        "model/leaves.py",
+        "elif master in added:",
+        "elif master is masters[0] and master in added:",
+        "tests/model/test_lora.py::test_the_fast_path_equals_the_slow_one_with_adapters",
+    ),
+    (
+        "training/checkpoint.py",
+        "model = load_model(base if adapted else folder)",
+        "model = load_model(folder)",
+        "tests/test_adapters.py::"
+        "test_stopped_and_taken_up_again_gives_the_bits_of_never_having_stopped[plain]",
+    ),
+    (
+        "run.py",
+        "adapted=became > 0)",
+        "adapted=True)",
+        "tests/test_adapters.py::"
+        "test_stopped_and_taken_up_again_gives_the_bits_of_never_having_stopped[kl]",
+    ),
 ]
 
 

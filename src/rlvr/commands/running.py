@@ -146,6 +146,10 @@ def opening(run: Run) -> list[tuple[str, str]]:
         ("objective", f"{config.name} ({config.variant.source}){changed_slots(config)}"),
         ("run", f"{config.steps} steps, seed {config.seed}, in {run.folder.path}"),
     ]
+    if config.lora.rank:
+        count = sum(tensor.numel() for tensor in run.model.decoder.learning().values())
+        about = f"rank {config.lora.rank}, {config.lora.targets}: {count / 1e6:.2f} million numbers"
+        lines.insert(2, ("adapters", f"{about} learn, the model's own stay"))
     lines += [("note", note) for note in source.notes]
     if config.think_tokens:
         lines.append(("tags", tags(run.model.tokens)))
