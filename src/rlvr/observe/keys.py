@@ -87,7 +87,7 @@ METRICS = (
         "update/relative",
         "ratio",
         "weights' change to the weights, or adapters' to the adapters",
-        "1e-6 to 1e-4; of adapters more",
+        "1e-6 to 1e-4; adapters: to 5e-2",
     ),
     Metric("update/changed", "share", "weights, or adapters' numbers, that changed", "near 1"),
     Metric("update/kl", "nats", "policy before to after, k3, every 10 steps", "1e-5 to 5e-3"),
