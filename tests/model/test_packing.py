@@ -105,6 +105,7 @@ def test_packed_rows_with_shared_prompts_have_the_logprobs_and_gradients_of_padd
         (scoring, "KEPT_LOGITS", 0),  # probabilities made again
         (scoring, "KEPT_LOGITS", 37 * 10),  # some of them
         (scoring, "CHUNK_LOGITS", 37 * 4),
+        (operations, "LARGE", 1),  # the head's product by oneDNN
         (scoring, "CACHED_LOGITS", 37 * 3),
     ],
 )

@@ -17,7 +17,16 @@ from torch import Tensor, nn
 
 from rlvr.model.leaves import leaf, learn_rows
 from rlvr.model.lora import Adapters
-from rlvr.model.operations import attention, gated, normalise, packed_attention, product, rotate
+from rlvr.model.operations import (
+    attention,
+    exact_product,
+    gated,
+    laid_out_by_onednn,
+    normalise,
+    packed_attention,
+    product,
+    rotate,
+)
 from rlvr.model.packing import FORBIDDEN, Packed
 from rlvr.model.rope import PLAIN, Rope, rotary_tables
 
@@ -277,13 +286,11 @@ def prepacked(weights: Weights, rows: int) -> Weights:
         weights: Without gradients.
         rows: Of the products, about.
     """
-    operations = torch.ops.mkldnn
-    known = hasattr(operations, "_reorder_linear_weight") and torch.backends.mkldnn.is_available()
-    if not known or weights.head.device.type != "cpu":
+    if not laid_out_by_onednn(weights.head):
         return weights
 
     def packed(matrix: Tensor) -> Tensor:
-        found: Tensor = operations._reorder_linear_weight(matrix.detach(), rows)
+        found: Tensor = torch.ops.mkldnn._reorder_linear_weight(matrix.detach(), rows)
         return found
 
     blocks = tuple(
@@ -383,4 +390,4 @@ def extend(weights: Weights, tokens: Int[Tensor, "B T"], cache: Cache) -> Float[
 
 def logits_of(weights: Weights, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
     """Logits in float32, without a gradient."""
-    return product(hidden.float(), weights.head)
+    return exact_product(hidden, weights.head)

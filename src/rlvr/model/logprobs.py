@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from rlvr.model.decoder import Weights, hidden_states
 from rlvr.model.distribution import only, without
-from rlvr.model.operations import product
+from rlvr.model.operations import exact_product
 from rlvr.model.packing import ROUNDED, pack
 from rlvr.records import Kept, Sampling
 
@@ -150,7 +150,7 @@ def _scored(
     size = max(1, CACHED_LOGITS // len(head))
     logprobs, entropies = list[Tensor](), list[Tensor]()
     for first in range(0, len(hidden), rows):
-        logits = product(hidden[first : first + rows].float(), head)
+        logits = exact_product(hidden[first : first + rows], head)
         for start, block in enumerate(without(logits, sampling.banned).split(size)):
             begin = first + start * size
             token = target[begin : begin + len(block), None]
@@ -192,7 +192,7 @@ class Logits(torch.autograd.Function):
     def forward(ctx: Any, hidden: Tensor, head_cast: Tensor, head: Tensor) -> Tensor:
         """`hidden` times the transposed head."""
         ctx.save_for_backward(hidden, head_cast)
-        return product(hidden.float(), head)
+        return exact_product(hidden, head)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, None]:

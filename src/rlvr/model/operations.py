@@ -16,11 +16,36 @@ from rlvr.model.packing import Packed, Segment
 KEPT_SCORES = 1 << 23  # attention weights of a segment that are kept for the backward pass
 
 
+LARGE = 1 << 20  # numbers of a head from which oneDNN's product in float32 is worth asking for
+
+
+def exact_product(x: Float[Tensor, "*rows I"], matrix: Tensor) -> Tensor:
+    """`x` times the transposed matrix in float32, without a gradient: logits.
+
+    PyTorch asks MKL for it, which takes half as long again for large heads on the CPUs measured
+    (docs/performance.md).
+    """
+    if matrix.is_mkldnn or (matrix.numel() >= LARGE and laid_out_by_onednn(matrix)):
+        return pointwise(x.float(), matrix, None)
+    return F.linear(x.float(), matrix)
+
+
+def laid_out_by_onednn(matrix: Tensor) -> bool:
+    """Whether this PyTorch and machine have oneDNN's products of their own for a matrix."""
+    known = hasattr(torch.ops.mkldnn, "_linear_pointwise") and torch.backends.mkldnn.is_available()
+    return known and matrix.device.type == "cpu"
+
+
+def pointwise(x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+    """oneDNN's product, of a matrix as it is or laid out for it."""
+    found: Tensor = torch.ops.mkldnn._linear_pointwise(x, matrix, bias, "none", [], "")
+    return found
+
+
 def product(x: Float[Tensor, "*rows I"], matrix: Tensor, bias: Tensor | None = None) -> Tensor:
     """`x` times the transposed matrix, which may lie in the order that oneDNN likes best."""
     if matrix.is_mkldnn:
-        found: Tensor = torch.ops.mkldnn._linear_pointwise(x, matrix, bias, "none", [], "")
-        return found
+        return pointwise(x, matrix, bias)
     return F.linear(x, matrix, bias)
 
 

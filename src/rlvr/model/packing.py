@@ -127,7 +127,7 @@ def _padded(spans: Sequence[_Span]) -> Iterator[Segment]:
     own, own_there = _indices([(span.first, span.length) for span in spans])
     prompts = [(s.prompt.first, s.prompt.length) if s.prompt else (0, 0) for s in spans]
     prompt, prompt_there = _indices(prompts)
-    longest, width = own.shape[1], prompt.shape[1]
+    longest = own.shape[1]
     for begin in range(0, longest, QUERIES):
         end = min(begin + QUERIES, longest)
         causal = torch.ones(end - begin, end, dtype=torch.bool).tril(begin)
@@ -141,7 +141,6 @@ def _padded(spans: Sequence[_Span]) -> Iterator[Segment]:
         bias = torch.zeros(seen.shape).masked_fill_(~seen, FORBIDDEN)
         keys = torch.cat([prompt, own[:, :end]], dim=1)
         yield Segment(own[:, begin:end], keys, bias[:, None, None])
-        assert bias.shape[2] == width + end
 
 
 def _indices(spans: Sequence[tuple[int, int]]) -> tuple[Int[Tensor, "R L"], Bool[Tensor, "R L"]]:
