@@ -201,6 +201,7 @@ def run_tests(nodes: list[str], folder: Path) -> subprocess.CompletedProcess[str
         capture_output=True,
         text=True,
         check=False,
+        timeout=400,
     )
 
 

@@ -58,6 +58,7 @@ def workers_are_up() -> None:
     grade(r"\sin^2 x", r"\boxed{\frac{1-\cos 2x}{2}}")
 
 
+@pytest.mark.timeout(1800)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.one_of(st.sampled_from(SEEDS), WILD), WILD, st.booleans())
 def test_any_text_gets_a_verdict_soon(reference: str, text: str, boxed: bool) -> None:
