@@ -24,7 +24,7 @@ rlvr.verify: meaning realsets equal verdict
 rlvr.verify: symbolic grading others __init__
 rlvr: judging length rewards
 rlvr.model: settings sandbox tokens chat suggested distribution rope packing lora leaves
-rlvr.model: operations decoder logprobs
+rlvr.model: operations decoder cache logprobs
 rlvr.model: shards weights added
 rlvr.rollout: __init__ settings stops engine
 rlvr.training: __init__ settings machine memory batching optimiser update checkpoint

@@ -8,13 +8,8 @@ import torch
 from packed import packed_logits
 from plain import hidden_states, logits_of
 
-from rlvr.model.decoder import (
-    Cache,
-    Decoder,
-    Shape,
-    Weights,
-    extend,
-)
+from rlvr.model.cache import Cache, extend
+from rlvr.model.decoder import Decoder, Shape, Weights
 
 TINY = Shape(
     vocab_size=61,

@@ -18,7 +18,7 @@ from plain import logits_of
 
 from rlvr.abacus import FOLDER
 from rlvr.errors import UsageError
-from rlvr.model.decoder import Cache, extend
+from rlvr.model.cache import Cache, extend
 from rlvr.model.rope import Rope, inverse_frequencies, rotary_tables
 from rlvr.model.weights import FAMILIES, Model, load_model, read_shape, save_model
 

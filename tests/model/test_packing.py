@@ -1,6 +1,6 @@
 """Packed rows against padded ones, and our own backward passes against the library's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -15,7 +15,7 @@ from rlvr.model import operations, packing
 from rlvr.model.decoder import Decoder, Shape, hidden_states
 from rlvr.model.logprobs import token_logprobs
 from rlvr.model.operations import gated, normalise
-from rlvr.model.packing import pack
+from rlvr.model.packing import PREFIX_FROM, pack, shared_prefix
 from rlvr.records import Sampling
 
 SHAPE = Shape(
@@ -40,13 +40,14 @@ def decoder_of(shape: Shape = SHAPE) -> Decoder:
     return decoder
 
 
-def rows() -> tuple[Tensor, Tensor]:
+def rows(prefix: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
     """Right-padded rows of which some share a prompt, and the mask of their answers."""
     generator = torch.Generator().manual_seed(6)
-    width = max(len(p) + n for p, n in zip(PROMPTS, ANSWERS, strict=True))
-    tokens = torch.zeros(len(PROMPTS), width, dtype=torch.long)
+    prompts = [[*prefix, *prompt] for prompt in PROMPTS]
+    width = max(len(p) + n for p, n in zip(prompts, ANSWERS, strict=True))
+    tokens = torch.zeros(len(prompts), width, dtype=torch.long)
     mask = torch.zeros(tokens.shape, dtype=torch.bool)
-    for row, (prompt, count) in enumerate(zip(PROMPTS, ANSWERS, strict=True)):
+    for row, (prompt, count) in enumerate(zip(prompts, ANSWERS, strict=True)):
         answer = torch.randint(1, 37, (count,), generator=generator)
         tokens[row, : len(prompt) + count] = torch.cat([torch.tensor(prompt), answer])
         mask[row, len(prompt) : len(prompt) + count] = True
@@ -130,6 +131,38 @@ def test_a_shared_prompt_is_read_once_and_the_last_token_never() -> None:
     assert int((packed.tokens > 0).sum()) == 4 + 2 + 1 + 36
     assert len(packed.tokens) % packing.ROUNDED == 0
     assert len(packed.predicts) == sum(ANSWERS)
+
+
+@pytest.mark.parametrize(
+    ("more", "bound", "value"),
+    [
+        ([], "ROUNDED", 64),
+        ([9], "ROUNDED", 64),  # as one of the prompts goes on
+        ([], "QUERIES", 5),  # the prefix in blocks of queries
+        ([], "SCORES", 40),
+    ],
+)
+def test_a_prefix_of_all_prompts_is_read_once_and_gets_the_gradient_of_all(
+    monkeypatch: pytest.MonkeyPatch, more: list[int], bound: str, value: int
+) -> None:
+    monkeypatch.setattr(packing, bound, value)
+    decoder = decoder_of()
+    tokens, mask = rows([*range(10, 30), *more])
+    packed = pack(tokens, mask)
+    assert int((packed.tokens > 0).sum()) == 20 + len(more) + 4 + 2 + 1 + 36
+    packed_rows = gradients(
+        decoder,
+        lambda: token_logprobs(decoder.weights(torch.float32), tokens, mask, Sampling())[0],
+    )
+    assert_alike(packed_rows, gradients(decoder, lambda: by_the_book(decoder, tokens, mask, 1.0)))
+
+
+def test_a_prompt_that_is_the_beginning_of_another_keeps_a_token_of_its_own() -> None:
+    prefix = list(range(30))
+    assert shared_prefix([prefix, [*prefix, 1], [*prefix, 1, 2]]) == 29
+    assert shared_prefix([prefix, prefix]) == shared_prefix([prefix]) == shared_prefix([]) == 0
+    assert shared_prefix([[*prefix[:PREFIX_FROM], 1], [*prefix[:PREFIX_FROM], 2]]) == PREFIX_FROM
+    assert shared_prefix([[*prefix[: PREFIX_FROM - 1], 40], [*prefix[: PREFIX_FROM - 1], 41]]) == 0
 
 
 def test_hidden_states_of_packed_rows_are_those_of_each_row_alone() -> None:

@@ -9,8 +9,10 @@ from plain import hidden_states, logits_of
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
+from torch import Tensor
 
-from rlvr.model.decoder import COLUMNS, Decoder, Shape, Weights
+from rlvr.model.cache import COLUMNS, Cache, extend
+from rlvr.model.decoder import Decoder, Shape, Weights
 from rlvr.model.distribution import truncate, uniforms
 from rlvr.model.logprobs import token_logprobs
 from rlvr.model.tokens import Tokens
@@ -92,6 +94,28 @@ def test_batched_answers_equal_those_of_the_slow_twin(weights: Weights, sampling
         assert found.tokens[row, :length].tolist() == tokens
         assert torch.allclose(found.logprobs[row, :length], torch.tensor(logprobs), atol=1e-4)
         assert bool(found.ended[row]) == (tokens[-1] == STOP)
+
+
+def test_answers_to_prompts_with_a_prefix_in_common_equal_those_of_the_slow_twin(
+    weights: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix, sampling = [*range(3, 23)], Sampling(max_new_tokens=12)
+    prompts = [[*prefix, *prompt] for prompt in PROMPTS]
+    widths = list[int]()
+
+    def noted(weights: Weights, tokens: Tensor, cache: Cache) -> Tensor:
+        widths.append(tokens.numel())
+        return extend(weights, tokens, cache)
+
+    monkeypatch.setattr("rlvr.rollout.engine.extend", noted)
+    found = sample_rows(weights, prompts, [0, 1, 2, 3], 5, sampling, DRAWS, [STOP])
+    assert widths[:2] == [20, 4 * 8]  # once, then what differs, in columns of 8
+    for row, length in enumerate(found.lengths.tolist()):
+        tokens, logprobs = answer_by_the_book(
+            weights, prompts[row // 5], row // 5, row % 5, sampling
+        )
+        assert found.tokens[row, :length].tolist() == tokens
+        assert torch.allclose(found.logprobs[row, :length], torch.tensor(logprobs), atol=1e-4)
 
 
 def test_an_answer_does_not_depend_on_who_shares_the_batch(weights: Weights) -> None:

@@ -10,7 +10,8 @@ import torch
 from rlvr.cli import main
 from rlvr.config import resolve
 from rlvr.errors import UsageError
-from rlvr.model.decoder import COLUMNS, Cache, Shape
+from rlvr.model.cache import COLUMNS, Cache
+from rlvr.model.decoder import Shape
 from rlvr.model.logprobs import CHUNK_LOGITS
 from rlvr.model.weights import load_model, parameters_of, read_shape
 from rlvr.rollout.engine import CACHE_BYTES

@@ -19,7 +19,7 @@ from rlvr.training.batching import (
     Batch,
     groups_with_signal,
     make_batch,
-    micro_batches,
+    micro_rows,
     mini_batches,
     outcomes_of,
 )
@@ -198,7 +198,7 @@ def whole_batch(groups: Sequence[Group], row: Variant | None = None, pad_id: int
 
 def test_micro_batches_hold_every_row_once_within_the_token_budget(groups: list[Group]) -> None:
     batch = whole_batch(groups)
-    parts = list(micro_batches(batch, tokens_at_once=60))
+    parts = [batch.rows(rows) for rows in micro_rows(batch, tokens_at_once=60)]
     assert len(parts) > 1
     assert sum(len(part.lengths) for part in parts) == len(batch.lengths)
     for part in parts:
@@ -210,6 +210,30 @@ def test_micro_batches_hold_every_row_once_within_the_token_budget(groups: list[
         assert tokens <= 60 or len(part.lengths) == 1
     total = sum(float(part.weights.sum()) for part in parts if part.weights is not None)
     assert total == pytest.approx(1.0)
+
+
+def begun(group: Group, prefix: list[int]) -> Group:
+    """A group whose prompt has more before it."""
+    rollouts = [replace(r, prompt_tokens=[*prefix, *r.prompt_tokens]) for r in group.rollouts]
+    return replace(group, rollouts=rollouts)
+
+
+def test_a_prefix_of_all_prompts_counts_once_in_a_micro_batch(
+    decoder: Decoder, groups: list[Group]
+) -> None:
+    prefix = list(range(3, 23))
+    batch = whole_batch([begun(group, prefix) for group in groups])
+    prompts = sum(len(groups[group].rollouts[0].prompt_tokens) for group in (0, 2))
+    needed = len(prefix) + prompts + int(batch.mask.sum())
+    assert len(micro_rows(batch, tokens_at_once=needed)) == 1
+    assert len(micro_rows(batch, tokens_at_once=needed - 1)) == 2
+    other = whole_batch([begun(groups[0], prefix), begun(groups[2], prefix[::-1])])
+    assert len(micro_rows(other, tokens_at_once=needed)) == 2
+    longer = [begun(group, prefix) for group in groups]
+    whole = gradient_of_the_step(decoder, longer, Variant(), 10**6)
+    for tokens_at_once in (1, needed // 2):
+        parts = gradient_of_the_step(decoder, longer, Variant(), tokens_at_once)
+        assert difference(parts, whole) < NOISE
 
 
 def test_the_end_token_trains_once_and_nothing_behind_it(groups: list[Group]) -> None:

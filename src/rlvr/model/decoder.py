@@ -18,21 +18,17 @@ from torch import Tensor, nn
 from rlvr.model.leaves import leaf, learn_rows
 from rlvr.model.lora import Adapters
 from rlvr.model.operations import (
-    attention,
     exact_product,
     gated,
     laid_out_by_onednn,
     normalise,
     packed_attention,
     product,
-    rotate,
 )
-from rlvr.model.packing import FORBIDDEN, Packed
+from rlvr.model.packing import Packed
 from rlvr.model.rope import PLAIN, Rope, rotary_tables
 
 Attend = Callable[[int, Tensor, Tensor], Tensor]
-
-COLUMNS = 32  # a cache's columns are a multiple of this
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -304,88 +300,6 @@ def prepacked(weights: Weights, rows: int) -> Weights:
         for block in weights.blocks
     )
     return replace(weights, blocks=blocks, head=packed(weights.head))
-
-
-@dataclass(slots=True)
-class Cache:
-    """Keys and values of left-padded rows: every row's next token has the same column.
-
-    The columns grow in steps as they fill, so that few shapes occur: each new one costs a product
-    to be compiled.
-    """
-
-    keys: list[Tensor]
-    """By layer, (B, M, K, C)."""
-    values: list[Tensor]
-    """By layer, (B, M, C, K)."""
-    bias: Float[Tensor, "B 1 1 1 C"]
-    """0 at columns that are filled, FORBIDDEN at padding and where nothing is yet."""
-    start: Int[Tensor, " B"]
-    """First column that is not padding."""
-    used: int = 0
-    """Columns filled."""
-
-    @classmethod
-    def empty(cls, weights: Weights, start: Int[Tensor, " B"]) -> "Cache":
-        """A cache for rows whose prompts begin at column `start`."""
-        shape, new = weights.shape, weights.embedding.new_zeros
-        rows, layers = (len(start), shape.num_key_value_heads), len(weights.blocks)
-        return cls(
-            [new(*rows, shape.head_dim, 0) for _ in range(layers)],
-            [new(*rows, 0, shape.head_dim) for _ in range(layers)],
-            torch.zeros(len(start), 1, 1, 1, 0),
-            start,
-        )
-
-    def make_room(self, columns: int) -> None:
-        """Have at least so many columns."""
-        width = self.bias.shape[-1]
-        if columns <= width:
-            return
-        more = max(columns, width * 5 // 4) - width
-        more += -(width + more) % COLUMNS
-        for layer, (keys, values) in enumerate(zip(self.keys, self.values, strict=True)):
-            self.keys[layer] = F.pad(keys, (0, more))
-            self.values[layer] = F.pad(values, (0, 0, 0, more))
-        self.bias = F.pad(self.bias, (0, more), value=FORBIDDEN)
-
-    def rows(self, index: Int[Tensor, " rows"]) -> "Cache":
-        """A cache of the rows at `index`, repeats allowed."""
-        return Cache(
-            [keys.index_select(0, index) for keys in self.keys],
-            [values.index_select(0, index) for values in self.values],
-            self.bias[index],
-            self.start[index],
-            self.used,
-        )
-
-
-def extend(weights: Weights, tokens: Int[Tensor, "B T"], cache: Cache) -> Float[Tensor, "B D"]:
-    """Read the rows' next T tokens into the cache; the last hidden state of each row."""
-    first, last = cache.used, cache.used + tokens.shape[1]
-    cache.make_room(last)
-    column = torch.arange(first, last)
-    padding = column < cache.start[:, None]  # (B, T)
-    cache.bias[..., first:last] = FORBIDDEN * padding[:, None, None, None]
-    bias = cache.bias
-    if len(column) > 1:
-        ahead = torch.arange(bias.shape[-1]) > column[:, None]
-        bias = bias.masked_fill(ahead, FORBIDDEN)  # (B, 1, 1, T, C)
-    position = (column - cache.start[:, None]).clamp_(min=0)
-    cos, sin = weights.cos[position][:, :, None], weights.sin[position][:, :, None]
-    heads, scale = weights.shape.num_attention_heads, weights.shape.head_dim**-0.5
-
-    def attend(index: int, qk: Tensor, v: Tensor) -> Tensor:
-        qk, keys, values = rotate(qk, cos, sin), cache.keys[index], cache.values[index]
-        keys[..., first:last] = qk[:, :, heads:].permute(0, 2, 3, 1)
-        values[:, :, first:last] = v.transpose(1, 2)
-        return attention(qk[:, :, :heads], keys, values, bias, scale)
-
-    x = F.embedding(tokens, weights.embedding)
-    for index in range(len(weights.blocks)):
-        x = run_block(x, index, weights, attend)
-    cache.used = last
-    return normalise(x[:, -1].contiguous(), weights.norm, weights.shape.rms_norm_eps)
 
 
 def logits_of(weights: Weights, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:

@@ -1,7 +1,8 @@
 """The sampler: a batch of prompts, G answers each, from the same decoder that learns.
 
-Each prompt is read once and its cache copied for the G answers. Rows share their column in the
-cache, so a step of all rows is one forward pass; rows that have ended leave the batch.
+What all prompts begin with is read once, then each prompt, whose cache is copied for the G answers.
+Rows share their column in the cache, so a step of all rows is one forward pass; rows that have
+ended leave the batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,8 +12,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from rlvr.model.decoder import Cache, Shape, Weights, extend, logits_of, prepacked
+from rlvr.model.cache import Cache, extend
+from rlvr.model.decoder import Shape, Weights, logits_of, prepacked
 from rlvr.model.distribution import sample, truncate, uniforms, without
+from rlvr.model.packing import shared_prefix
 from rlvr.model.tokens import Tokens
 from rlvr.records import Problem, Prompt, Rollout, Sampling
 from rlvr.rollout.stops import Stops
@@ -77,19 +80,38 @@ def sample_rows(
     longest, limit = max(map(len, prompts)), sampling.max_new_tokens
     if longest + limit > weights.shape.max_position_embeddings:
         raise ValueError(f"{longest} prompt and {limit} answer tokens pass the model's positions")
-    width = longest + -longest % PROMPT_ROUNDED
-    start = torch.tensor([width - len(prompt) for prompt in prompts])
-    tokens = torch.zeros(len(prompts), width, dtype=torch.long)
-    for row, prompt in enumerate(prompts):
-        tokens[row, width - len(prompt) :] = torch.tensor(prompt)
     rows = torch.arange(len(prompts)).repeat_interleave(answers_per_prompt)
     if limit >= PREPACKED_FROM:
         weights = prepacked(weights, len(rows))
-    cache = Cache.empty(weights, start)
-    hidden = extend(weights, tokens, cache)[rows]
+    hidden, cache = read_prompts(weights, prompts)
     chance = _chance(keys, answers_per_prompt, limit, draws) if sampling.temperature > 0 else None
     ending = Ending(torch.tensor(stop_ids, dtype=torch.long), stops)
-    return _decode(weights, hidden, cache.rows(rows), sampling, chance, ending)
+    return _decode(weights, hidden[rows], cache.rows(rows), sampling, chance, ending)
+
+
+def read_prompts(
+    weights: Weights, prompts: Sequence[Sequence[int]]
+) -> tuple[Float[Tensor, "P D"], Cache]:
+    """The last hidden state of each prompt, and the cache behind it.
+
+    Args:
+        weights: For sampling.
+        prompts: Token ids; what they begin with alike is read once.
+    """
+    shared = shared_prefix(prompts)
+    longest = max(map(len, prompts)) - shared
+    width = longest + -longest % PROMPT_ROUNDED
+    padding = torch.tensor([width - len(prompt) + shared for prompt in prompts])
+    tokens = torch.zeros(len(prompts), width, dtype=torch.long)
+    for row, prompt in enumerate(prompts):
+        tokens[row, padding[row] :] = torch.tensor(prompt[shared:])
+    if shared:
+        prefix = Cache.empty(weights, torch.zeros(1, dtype=torch.long))
+        extend(weights, torch.tensor([prompts[0][:shared]]), prefix)
+        cache = prefix.followed(padding)
+    else:
+        cache = Cache.empty(weights, padding)
+    return extend(weights, tokens, cache), cache
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """From scored groups to tensors: a batch of all answers that count, its mini- and micro-batches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rlvr.model.distribution import uniforms
+from rlvr.model.packing import shared_prefix
 from rlvr.objective.advantages import mixed
 from rlvr.objective.loss import Outcomes, chosen_tokens, weights_of
 from rlvr.objective.selection import finished_only
@@ -228,22 +229,19 @@ def with_gradient(batch: Batch, without_signal: bool) -> Batch | None:
     return batch.rows(rows) if len(rows) else None
 
 
-def micro_batches(batch: Batch, tokens_at_once: int) -> Iterator[Batch]:
-    """The batch in parts of at most `tokens_at_once` tokens."""
-    for index in micro_rows(batch, tokens_at_once):
-        yield batch.rows(index)
-
-
 def micro_rows(batch: Batch, tokens_at_once: int) -> list[Int[Tensor, " rows"]]:
     """Which rows each micro-batch holds: as many as the budget allows, groups side by side.
 
-    A group's prompt counts once in a micro-batch, since it is computed once.
+    A group's prompt counts once in a micro-batch, since it is computed once, and so does the prefix
+    of all prompts.
     """
     answers = batch.mask.sum(dim=1)
     prompts, groups = (batch.lengths - answers).tolist(), batch.groups.tolist()
+    rows = {group: row for row, group in enumerate(groups)}
+    shared = shared_prefix([batch.tokens[row, : prompts[row]].tolist() for row in rows.values()])
     parts, group, used = list[list[int]](), -1, 0
     for row, answer in enumerate(answers.tolist()):
-        needed = answer + (prompts[row] if groups[row] != group else 0)
+        needed = answer + (prompts[row] - shared if groups[row] != group else 0)
         if not parts or used + needed > tokens_at_once:
             parts.append([])
             needed, used = answer + prompts[row], 0
