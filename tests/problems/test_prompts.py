@@ -102,7 +102,8 @@ WRONG = [
     ("Q: {problem} {problem}", "2 times"),
     ("Q: {{problem}}", "no brace is doubled"),
     ("{problem}\ud800", "half of a character pair"),
-    ("", "a text with {problem} in it"),
+    ("", "the template is empty. Give a text that holds {problem}"),
+    (" \n", "the template is empty"),
 ]
 
 
@@ -124,7 +125,13 @@ def test_a_file_is_a_template_and_the_settings_hold_its_text(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"Q: {question}", "mine.txt: the template"), (b"\xff", "UTF-8"), (None, "no template file")],
+    [
+        (b"Q: {question}", "mine.txt: the template"),
+        (b"\xff", "UTF-8"),
+        (None, "no template file"),
+        (b"", "mine.txt is empty. It must hold {problem}"),
+        (b"\xef\xbb\xbf \n\n", "mine.txt is empty"),
+    ],
 )
 def test_a_file_that_is_no_template_is_refused_with_its_name(
     tmp_path: Path, content: bytes | None, says: str

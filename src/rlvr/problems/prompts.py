@@ -14,6 +14,7 @@ from rlvr.records import Problem, Prompt
 
 PLACE = "{problem}"
 SHOWN = 60  # characters of a template in a message
+GOOD = r"An example: '{problem}\nThe answer is '."
 OTHER_PLACES = ("{question}", "{prompt}", "{input}", "{query}", "{}", "{0}", "%s", "$problem")
 FILE_ENDINGS = (".txt", ".md", ".prompt")
 
@@ -133,7 +134,11 @@ def check_template(template: str) -> None:
 def fault_of(template: str) -> str:
     r"""What is wrong with a template that is no name of the table; empty where nothing is."""
     shown = repr(template if len(template) <= SHOWN else f"{template[:SHOWN]}...")
-    good = r"An example: '{problem}\nThe answer is '."
+    if not template.strip():
+        return (
+            "the template is empty. Give a text that holds {problem} where the problem belongs, or "
+            f"a name ({', '.join(TEMPLATES)}). {GOOD}"
+        )
     if "{{problem}}" in template:
         return (
             f"the template {shown} has {{{{problem}}}}: no brace is doubled here, and the outer "
@@ -143,7 +148,7 @@ def fault_of(template: str) -> str:
     if found > 1:
         return (
             f"the template {shown} holds {{problem}} {found} times, and the problem is put in "
-            f"once. Leave one. {good}"
+            f"once. Leave one. {GOOD}"
         )
     if any("\ud800" <= letter <= "\udfff" for letter in template):
         return f"the template {shown} holds half of a character pair, which no tokenizer reads."
@@ -154,7 +159,7 @@ def fault_of(template: str) -> str:
         instead = f" in the place of {other}" if other else " where the problem belongs"
         return (
             f"the template {shown} does not hold {{problem}}: the model would never see the "
-            f"question. Write {{problem}}{instead}. {good}"
+            f"question. Write {{problem}}{instead}. {GOOD}"
         )
     told = str(unknown_name("template", template, TEMPLATES))
     return f"{told} Or give a text with {{problem}} in it, or a file of one."
@@ -195,6 +200,11 @@ def resolved(template: str) -> str:
                 f"({', '.join(TEMPLATES)})."
             )
         return template
+    if not text.strip():
+        raise UsageError(
+            f"the template file {template} is empty. It must hold {{problem}} where the problem "
+            f"belongs, and the text around it. {GOOD}"
+        )
     text = text.removesuffix("\n")
     fault = fault_of(text) if text not in TEMPLATES else "it holds only the name of a template."
     if fault:
