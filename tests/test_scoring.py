@@ -163,6 +163,9 @@ def test_your_function_gets_the_problem_and_the_text_and_is_one_part_of_the_rewa
     assert [s.parts["function"] for s in found] == [0.5, -1.0]
     assert found[0].reason.endswith("own_functions.py:echo: 7"), "its reason is kept"
     assert found[0].verdict == "correct"
+    plain = scores(Reward(), [group([RIGHT])])[0][0]
+    whose = f"verdict: {plain.reason}; {settings.function}: 7"
+    assert found[0].reason == whose, "each reason says whose it is"
 
 
 @pytest.mark.parametrize(
@@ -249,6 +252,8 @@ def test_a_function_that_fails_too_often_stops_the_run(moody: Pool) -> None:
     assert values(own("moods"), half, pool=moody) == [None, 1.0]
     with pytest.raises(UsageError, match=r"failed on 2 of 3 answers \(66%\).*I am broken"):
         scores(own("moods"), [group([RIGHT + "-raise-"]), half], pool=moody)
+    with pytest.raises(UsageError, match=r"The last: ValueError: I am broken"):
+        scores(own("moods"), [group([RIGHT + "-raise-"])], pool=moody)
     with pytest.raises(UsageError, match=r"function_failures_most is 0\.0"):
         scores(own("moods", function_failures_most=0.0), [half], pool=moody)
     never = own("moods", function_failures_most=1.0)

@@ -144,15 +144,16 @@ def with_function(groups: Sequence[Group], settings: Reward, own: Pool) -> list[
         UsageError: It broke its contract, or failed on more answers than allowed.
     """
     asked = [[asdict(g.problem), rollout.said] for g in groups for rollout in g.rollouts]
-    done, judged = iter(own.run(asked)), []
+    done, judged = own.run(asked), []
+    left = iter(done)
     for group in groups:
         scores = []
         for rollout in group.rollouts:
             assert rollout.score is not None, "your function comes after the other parts"
             row = f"answer {rollout.slot} to problem {group.problem.id!r}"
-            scores.append(with_judgement(rollout.score, next(done), settings, row))
+            scores.append(with_judgement(rollout.score, next(left), settings, row))
         judged.append(_with(group, scores))
-    check_failures([r.score for g in judged for r in g.rollouts if r.score], settings)
+    check_failures(done, settings)
     return judged
 
 
@@ -160,7 +161,8 @@ def with_judgement(score: Score, done: Done, settings: Reward, row: str) -> Scor
     """The score of one answer with what your function made of it.
 
     An answer that it can't judge, or fails on, has no reward, unless the function weighs nothing.
-    One that takes it too long gets 0 from it.
+    One that takes it too long gets 0 from it. A reason of the function stands behind that of the
+    verdict, and each says whose it is.
 
     Args:
         score: Without the function.
@@ -181,24 +183,24 @@ def with_judgement(score: Score, done: Done, settings: Reward, row: str) -> Scor
     if done.failure:
         trouble = "late" if done.failure == "deadline" else "failed"
         value = 0.0 if trouble == "late" else None
-    reason = f"{score.reason}; {settings.function}: {reason}" if reason else score.reason
+    reason = f"verdict: {score.reason}; {settings.function}: {reason}" if reason else score.reason
     score = replace(score, reason=reason, trouble=trouble)
     if isinstance(value, float) and score.value is not None:
         return with_part(score, "function", value, settings)
     return score if settings.function_weight == 0 else replace(score, value=None)
 
 
-def check_failures(scores: Sequence[Score], settings: Reward) -> None:
+def check_failures(done: Sequence[Done], settings: Reward) -> None:
     """Stop where your function fails so often that what is left teaches something else.
 
     Raises:
-        UsageError: With the last failure.
+        UsageError: With the last failure, in the function's own words.
     """
-    failed = [score for score in scores if score.trouble == "failed"]
-    if len(failed) > settings.function_failures_most * len(scores):
-        share = math.floor(100 * len(failed) / len(scores))
+    failed = [one for one in done if one.failure not in ("", "deadline")]
+    if len(failed) > settings.function_failures_most * len(done):
+        share = math.floor(100 * len(failed) / len(done))
         raise UsageError(
-            f"reward.function {settings.function} failed on {len(failed)} of {len(scores)} answers "
+            f"reward.function {settings.function} failed on {len(failed)} of {len(done)} answers "
             f"({share}%), and reward.function_failures_most is {settings.function_failures_most}. "
             f"The last: {failed[-1].reason}. Mend the function; it may return None where it can't "
             "judge."
