@@ -3,8 +3,10 @@
 import errno
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from types import CodeType, FrameType
 
 from rlvr.errors import UsageError, unknown_name
 
@@ -29,7 +31,13 @@ WRONG_USE, INTERRUPTED = 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; exit status 0 fine, 1 bad news, 2 wrong use or input, 130 after Ctrl-C."""
+    """Run a command; exit status 0 fine, 1 bad news, 2 wrong use or input, 130 after Ctrl-C.
+
+    Args:
+        arguments: The command and its words; None where this is the program, with its own.
+    """
+    if arguments is None:
+        end_without_traceback()
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help", "help"):
         sys.stdout.write(overview())
@@ -57,6 +65,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "with rlvr train --resume RUN; its last whole checkpoint is there.\n"
         )
         return WRONG_USE
+
+
+def end_without_traceback() -> None:
+    """Let Ctrl-C end this program with status 130 and no traceback, at whatever moment.
+
+    Where a command works, it is a KeyboardInterrupt: all is closed on its way to `main`. Elsewhere
+    that would be shown or lost: an import turns it into another error (that of torch aborts the
+    process), a destructor prints it, and at the end of the program nobody waits for it. There the
+    process ends at once, and workers that it had end by themselves.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        return  # as in the background of a script, which Ctrl-C is not meant for
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        codes = list(stack(frame))
+        imports = any(code.co_filename.startswith("<frozen importlib") for code in codes)
+        if run.__code__ not in codes or imports:
+            os._exit(INTERRUPTED)
+        raise KeyboardInterrupt
+
+    def unraisable(lost: "sys.UnraisableHookArgs") -> None:
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            os._exit(INTERRUPTED)
+        sys.__unraisablehook__(lost)
+
+    signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = unraisable
+
+
+def stack(frame: FrameType | None) -> Iterator[CodeType]:
+    """The code that is being run, from the inside out."""
+    while frame is not None:
+        yield frame.f_code
+        frame = frame.f_back
 
 
 def run(command: str, words: Sequence[str]) -> int:
