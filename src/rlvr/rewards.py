@@ -156,7 +156,8 @@ def _contradictions(row: Reward) -> Iterator[str]:
             "0. Set --reward.length-target 256, say, or --reward.length kimi, which needs none."
         )
     place, _, function = row.function.rpartition(":")
-    if row.function and not (place and function.isidentifier()):
+    named = place.endswith(".py") or all(part.isidentifier() for part in place.split("."))
+    if row.function and not (named and function.isidentifier()):
         yield (
             f"reward.function is {row.function!r}. Give module:function, or "
             "path/to/file.py:function."

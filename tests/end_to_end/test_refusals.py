@@ -38,6 +38,10 @@ WRONG_WORDS = [
     ("train --rollouts.top-p 0.9", "--variant.keep-sampling-mask true"),
     ("train --rollouts.rounds 0", "Use 1 or more"),
     ("train --rollouts.ban hello", "one token each"),
+    ("train --reward.function mine.py", "path/to/file.py:function"),
+    ("train --reward.function folder/mine:score", "path/to/file.py:function"),
+    ("train --reward.function mine.py:score", "mine.py. Give module:function"),
+    ("train --reward.function no.such:score", "No module named 'no'"),
     ("train --reward.correctness 0", "every reward would be 0"),
     ("train --reward.random -1", "reward.random"),
     ("train --problems none.jsonl", "none.jsonl"),
@@ -223,6 +227,14 @@ LIGHT = [
     "train --threads 4096",
     "train --model nobody/none",
     "train --template chat_boxed",
+    "train --template empty.txt",
+    "train --reward.function mine.py",
+    "train --reward.function folder/mine:score",
+    "train --reward.function mine.py:score",
+    "train --reward.function no.such:score",
+    "train --resume run",
+    "train --rollouts.ban hello",
+    "train --rollouts.ban <answer> --think-tokens true",
     "eval none",
     "eval hollow",
     "eval abacus --problems nosuch",
@@ -244,6 +256,9 @@ def test_wrong_models_options_and_templates_are_refused_before_torch_loads(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "hollow").mkdir()
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.toml").write_text("[reward]\nfunction = 'gone.py:score'\n")
     code = (
         "import sys; from rlvr.cli import main\n"
         f"for words in {LIGHT!r}:\n"

@@ -12,9 +12,12 @@ from rlvr.config import Config, Setting, read_toml, resolve, settings, to_toml
 from rlvr.errors import UsageError
 from rlvr.folders import SETTINGS, model_folder
 from rlvr.model.chat import for_model
+from rlvr.model.tokens import load_tokens, with_tokens
 from rlvr.problems.names import short_name
 from rlvr.problems.sources import load_problems
+from rlvr.records import CLOSE, OPEN
 from rlvr.training.settings import check_threads
+from rlvr.verify.own import check_there
 
 SECTIONS = {
     "": "run",
@@ -39,6 +42,7 @@ def train_command(about: str, words: Sequence[str]) -> int:
         if out is not None:
             raise UsageError(f"--resume goes on in {resume}; leave --out away.")
         config = settings_of(Path(resume), values)
+        check_there(config.reward.function)
         from rlvr.commands.running import go_on
 
         return go_on(config, Path(resume), as_json)
@@ -46,7 +50,10 @@ def train_command(about: str, words: Sequence[str]) -> int:
     for doubt in config.doubts():
         sys.stderr.write(f"rlvr: {doubt}\n")
     check_threads(config.threads)
-    config = replace(config, template=for_model(config.template, model_folder(config.model)))
+    check_there(config.reward.function)
+    folder = model_folder(config.model)
+    check_banned(config, folder)
+    config = replace(config, template=for_model(config.template, folder))
     source = load_problems(config.problems)
     from rlvr.commands.running import start
 
@@ -87,6 +94,19 @@ def option(setting: Setting) -> tuple[tuple[str], dict[str, object]]:
         "help": about,
         "default": SUPPRESS,
     }
+
+
+def check_banned(config: Config, folder: Path) -> None:
+    """Refuse banned texts that are not one token of the model.
+
+    Raises:
+        UsageError: One is not, or the tokenizer can't be read.
+    """
+    if config.rollouts.ban:
+        tokens = load_tokens(folder)
+        if config.think_tokens:
+            tokens = with_tokens(tokens, (OPEN, CLOSE))
+        config.rollouts.sampling(tokens)
 
 
 def free_folder(config: Config) -> Path:

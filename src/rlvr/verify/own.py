@@ -11,8 +11,11 @@ import math
 import numbers
 import sys
 from collections.abc import Callable, Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
+
+from rlvr.errors import UsageError
 
 Function = Callable[[dict[str, object], str], object]
 
@@ -63,6 +66,30 @@ def load(name: str) -> Function:
         listed = ", ".join(known) or "none"
         raise ImportError(f"{place} has no function '{function}'. It has: {listed}")
     return found  # type: ignore[no-any-return]
+
+
+def check_there(name: str) -> None:
+    """Refuse a function whose file or module is not there, without running anything of it.
+
+    Args:
+        name: As `load` takes it; empty is no function, and fine.
+
+    Raises:
+        UsageError: There is no such file, or no such module in the present folder or elsewhere.
+    """
+    place, fault = name.rpartition(":")[0], ""
+    if place.endswith(".py"):
+        if not Path(place).is_file():
+            fault = f"there is no file {Path(place).absolute()}"
+    elif place:
+        top, here = place.partition(".")[0], str(Path.cwd())
+        found = top in sys.modules or PathFinder.find_spec(top, [here])
+        if not found and importlib.util.find_spec(top) is None:
+            fault = f"No module named '{top}' in {here} or where Python looks"
+    if fault:
+        raise UsageError(
+            f"reward.function {name}: {fault}. Give module:function, or path/to/file.py:function."
+        )
 
 
 def load_file(path: Path) -> ModuleType:
