@@ -100,6 +100,36 @@ def fork(_: object) -> str:
     return "the worker"
 
 
+def copy_outlives(flag: str) -> None:
+    """A copy that keeps every pipe open, behind a worker that dies."""
+    copy = os.fork()
+    if copy == 0:
+        time.sleep(1000)
+    Path(flag).write_text(str(copy))
+    os._exit(3)
+
+
+def daemon(flag: str) -> None:
+    """A copy in a session of its own, which keeps every pipe open; and then no end."""
+    copy = os.fork()
+    if copy == 0:
+        os.setsid()
+        time.sleep(100)
+        os._exit(0)
+    Path(flag).write_text(str(copy))
+    time.sleep(1000)
+
+
+def child(_: object) -> int:
+    return subprocess.Popen(["sleep", "1000"]).pid
+
+
+def close_all(_: object) -> None:
+    """Its own ends of the pipes too, as a daemon does; and then no end."""
+    os.closerange(3, 64)
+    time.sleep(1000)
+
+
 def with_child(flag: str) -> None:
     """A child of its own that outlives it, and then no end."""
     child = subprocess.Popen(["sleep", "1000"])

@@ -7,13 +7,16 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlvr.errors import UsageError
+from rlvr.verify import pool as pool_module
 from rlvr.verify import process as process_module
+from rlvr.verify import worker as worker_module
 from rlvr.verify.pool import Done, Pool
 
 HERE = str(Path(__file__).parent)
@@ -55,6 +58,13 @@ def gone(number: int, seconds: float = 5.0) -> bool:
     while alive(number) and time.monotonic() < until:
         time.sleep(0.02)
     return not alive(number)
+
+
+def wait_for(come: Callable[[], bool], seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while not come():
+        assert time.monotonic() < until, f"it has not come in {seconds:g} seconds"
+        time.sleep(0.01)
 
 
 def workers_of(made: Pool) -> list[int]:
@@ -190,7 +200,8 @@ def test_threads_take_turns_and_get_their_own_results(shared: Pool) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=120)
+    assert not any(thread.is_alive() for thread in threads)
     for number in range(8):
         assert [d.value for d in found[number]] == [[number, n] for n in range(50)]
 
@@ -199,7 +210,7 @@ def test_workers_outlive_the_thread_that_started_them() -> None:
     with pool("calls", workers=1) as made:
         thread = threading.Thread(target=made.run, args=([0],))
         thread.start()
-        thread.join()
+        thread.join(timeout=60)
         assert made.run([0])[0].value == [workers_of(made)[0], 2]
 
 
@@ -235,12 +246,50 @@ def test_closing_ends_a_run_of_another_thread() -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    while len(made._staff) < 2 or not all(worker.item is not None for worker in made._staff):
-        time.sleep(0.01)
+    wait_for(lambda: [worker.item is not None for worker in list(made._staff)] == [True, True])
     made.close()
     thread.join(timeout=10)
     assert not thread.is_alive()
     assert "was closed" in str(caught[0])
+
+
+def test_closing_ends_a_run_whose_pipes_another_process_keeps_open(tmp_path: Path) -> None:
+    flag, made = tmp_path / "copy", pool("daemon", workers=1, seconds=50.0)
+
+    def work() -> None:
+        with pytest.raises(UsageError, match="was closed"):
+            made.run([str(flag)])
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        wait_for(lambda: flag.is_file() and flag.read_text() != "")
+        began = time.monotonic()
+        made.close()
+        assert time.monotonic() - began < 20
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+    finally:
+        os.kill(int(flag.read_text()), signal.SIGKILL)
+
+
+def test_ctrl_c_while_a_worker_is_being_ended_loses_sight_of_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, calls = process_module.Worker.dismiss, list[int]()
+
+    def interrupted(worker: process_module.Worker) -> None:
+        calls.append(worker.process.pid)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        real(worker)
+
+    monkeypatch.setattr(process_module.Worker, "dismiss", interrupted)
+    with pool(workers=1, seconds=0.5) as made, pytest.raises(KeyboardInterrupt):
+        made.run([["sleep", 1000]])
+    assert calls[0] in calls[1:]
+    assert made._staff == []
+    assert gone(calls[0])
 
 
 def test_what_a_function_started_ends_with_it(tmp_path: Path) -> None:
@@ -248,6 +297,25 @@ def test_what_a_function_started_ends_with_it(tmp_path: Path) -> None:
     with pool("with_child", workers=1, seconds=1.0) as made:
         assert made.run([str(flag)])[0].failure == "deadline"
     assert gone(int(flag.read_text()))
+
+
+def test_a_worker_that_died_is_not_late_where_a_copy_of_it_keeps_its_pipes_open(
+    tmp_path: Path,
+) -> None:
+    flag = tmp_path / "copy"
+    with pool(workers=1, seconds=1.0) as made:
+        died, other = made.run([["copy_outlives", str(flag)], ["same", 1]])
+    assert (short(died), short(other)) == ((None, "died"), (1, ""))
+    assert "(3)" in died.reason
+    assert gone(int(flag.read_text()))
+
+
+def test_a_worker_that_closes_its_pipes_and_lives_is_ended() -> None:
+    with pool(workers=1, seconds=100.0) as made:
+        began = time.monotonic()
+        closed, other = made.run([["close_all", 0], ["same", 1]])
+        assert time.monotonic() - began < 60
+    assert (short(closed), short(other)) == ((None, "died"), (1, ""))
 
 
 def test_a_function_may_fork_leave_threads_or_close_its_errors(shared: Pool) -> None:
@@ -334,6 +402,110 @@ def test_an_import_that_takes_longer_than_a_deadline_is_no_failure(
         made.start()
 
 
+FLAKY = """
+import os, sys, time
+from pathlib import Path
+
+starts = Path(__file__).with_name("starts")
+starts.open("a").write(f"{os.getpid()}\\n")
+count = len(starts.read_text().split())
+if __BAD__:
+    __FATE__
+
+def f(item):
+    if item == "die":
+        os._exit(1)
+    time.sleep(0.05)
+    return item
+"""
+
+
+def flaky(
+    folder: Path, bad: str, fate: str, monkeypatch: pytest.MonkeyPatch, workers: int = 1
+) -> tuple[Pool, list[str]]:
+    """A pool whose starts have a fate, and what it says of them."""
+    (folder / "flaky.py").write_text(FLAKY.replace("__BAD__", bad).replace("__FATE__", fate))
+    monkeypatch.setattr(pool_module, "PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(pool_module, "STARTS_MOST", 3)
+    said = list[str]()
+    made = Pool(
+        "flaky:f",
+        workers=workers,
+        deadline_seconds=5.0,
+        path=[str(folder)],
+        name="mine",
+        say=said.append,
+    )
+    return made, said
+
+
+@pytest.mark.parametrize(
+    ("fate", "says"),
+    [
+        ("time.sleep(1000)", "not ready after 3 seconds: the import hangs"),
+        ("raise MemoryError('by hand')", "MemoryError: by hand"),
+        ("os._exit(7)", "it ended (7)"),
+    ],
+)
+def test_a_replacement_that_does_not_get_ready_is_tried_anew_and_ends_no_run(
+    fate: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, said = flaky(tmp_path, "count == 2", fate, monkeypatch)
+    with made:
+        made.start()
+        monkeypatch.setattr(pool_module, "READY_SECONDS_MOST", 3.0)
+        assert [short(d) for d in made.run(["die", 1, 2])] == [(None, "died"), (1, ""), (2, "")]
+        assert [short(d) for d in made.run(["die", 1])] == [(None, "died"), (1, "")]
+    assert len(said) == 1
+    assert f"a worker for mine could not be replaced: {says}" in said[0]
+    assert said[0].endswith("The next one gets 6 seconds.")
+    assert all(gone(int(number)) for number in (tmp_path / "starts").read_text().split())
+
+
+def test_only_so_many_starts_in_a_row_come_to_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, said = flaky(tmp_path, "count > 1", "raise OSError('by hand')", monkeypatch)
+    with made, pytest.raises(UsageError, match="no worker for mine could be started: OSError"):
+        made.run([0, "die", 1])
+    assert len((tmp_path / "starts").read_text().split()) == 1 + 3
+    assert len(said) == 2
+    assert made._staff == []
+
+
+def test_where_another_worker_is_left_the_run_goes_on_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, said = flaky(tmp_path, "count > 1", "os._exit(7)", monkeypatch, workers=2)
+    monkeypatch.setattr(pool_module, "STARTS_MOST", 1)
+    with made:
+        made.start()
+        wait_for(lambda: [d.value for d in made.run([1, 2])] == [1, 2] and len(said) == 2)
+
+
+def test_no_process_to_be_had_for_a_moment_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, said = flaky(tmp_path, "False", "pass", monkeypatch)
+    real, calls = process_module.started, list[int]()
+
+    def scarce(arguments: list[str], start: int) -> process_module.Worker:
+        calls.append(start)
+        if len(calls) in (2, 3):
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        return real(arguments, start)
+
+    monkeypatch.setattr(pool_module, "started", scarce)
+    with made:
+        assert [short(d) for d in made.run([0, "die", 1])] == [(0, ""), (None, "died"), (1, "")]
+    assert calls[:4] == [1, 1, 2, 3]
+    assert [line.count("temporarily unavailable") for line in said] == [1, 1]
+
+
+def test_a_worker_ends_by_itself_only_after_all_that_a_pool_may_wait_for_it() -> None:
+    assert pool_module.ready_seconds(pool_module.STARTS_MOST) < worker_module.IMPORT_SECONDS_MOST
+
+
 def test_an_item_that_is_no_json_leaves_the_pool_usable(shared: Pool) -> None:
     with pytest.raises(TypeError):
         shared.run([["same", 1], ["same", {1}]])
@@ -348,10 +520,23 @@ def test_a_pool_that_cant_work_is_refused(wrong: dict[str, float]) -> None:
         pool(**wrong)  # type: ignore[arg-type]
 
 
+def python(code: str, status: int = 0) -> str:
+    """What a program of its own prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=os.environ | {"PYTHONPATH": str(process_module.SOURCE)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    return done.stdout
+
+
 def test_a_worker_brings_neither_torch_nor_anything_else_heavy() -> None:
     code = "import rlvr.verify.worker, sys; print('torch' in sys.modules, 'numpy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "False"]
+    assert python(code).split() == ["False", "False"]
 
 
 PROGRAM = """
@@ -376,6 +561,17 @@ def program(ending: str) -> subprocess.Popen[str]:
     )
 
 
+def line_of(running: subprocess.Popen[Any]) -> Any:
+    """The next line that it prints; it is ended where none comes."""
+    assert running.stdout
+    late = threading.Timer(60, running.kill)
+    late.start()
+    try:
+        return running.stdout.readline()
+    finally:
+        late.cancel()
+
+
 @pytest.mark.parametrize(
     ("ending", "status"),
     [
@@ -393,7 +589,7 @@ def program(ending: str) -> subprocess.Popen[str]:
 )
 def test_the_end_of_the_program_leaves_no_worker(ending: str, status: int) -> None:
     running = program(ending)
-    out, err = running.communicate(timeout=30)
+    out, err = running.communicate(timeout=60)
     assert running.returncode == status, err
     numbers = [int(word) for word in out.split()]
     assert numbers
@@ -404,11 +600,10 @@ def test_the_end_of_the_program_leaves_no_worker(ending: str, status: int) -> No
 def test_a_program_ended_from_outside_while_workers_work_leaves_none(how: signal.Signals) -> None:
     """Ctrl-C ends them at once; where the program itself is killed, they end when they look up."""
     running = program("say(); pool.run([['sleep', 1.0], ['sleep', 1.0]])")
-    assert running.stdout
-    numbers = [int(word) for word in running.stdout.readline().split()]
+    numbers = [int(word) for word in line_of(running).split()]
     time.sleep(0.2)
     running.send_signal(how)
-    running.communicate(timeout=30)
+    running.communicate(timeout=60)
     assert len(numbers) == 2
     assert all(gone(number) for number in numbers)
 
@@ -422,25 +617,85 @@ def test_a_worker_without_a_parent_ends_even_inside_one_instruction() -> None:
         env=os.environ | {"PYTHONPATH": str(process_module.SOURCE)},
     )
     assert running.stdin
-    assert running.stdout
-    assert running.stdout.readline() == b'["ready"]\n'
+    assert line_of(running) == b'["ready"]\n'
     running.stdin.write(b"[0, 100]\n")
     running.stdin.flush()
-    assert running.wait(timeout=20) == -signal.SIGALRM
+    assert running.wait(timeout=60) == -signal.SIGALRM
+
+
+def test_a_worker_whose_import_hangs_ends_without_a_parent_too(tmp_path: Path) -> None:
+    (tmp_path / "hangs.py").write_text("import time; time.sleep(50)")
+    code = f"""
+        from rlvr.verify import worker
+        worker.IMPORT_SECONDS_MOST, worker.GRACE_SECONDS = 0.2, 0.0
+        worker.main("hangs:f", 1.0, 512, [{str(tmp_path)!r}])
+    """
+    python(code, status=-signal.SIGALRM)
+
+
+def test_a_worker_bears_a_bound_on_its_processor_time_below_its_own() -> None:
+    code = """
+        import resource
+        from rlvr.verify import worker
+        resource.setrlimit(resource.RLIMIT_CPU, (50, 60))
+        worker.end_without_parent(1000.0)
+        print(*resource.getrlimit(resource.RLIMIT_CPU))
+    """
+    assert python(code) == "50 60\n"
+
+
+def test_a_program_that_was_killed_leaves_nothing_that_a_function_started() -> None:
+    running = program("print(pool.run([['child', 0]])[0].value, flush=True); time.sleep(50)")
+    number = int(line_of(running))
+    running.kill()
+    running.communicate(timeout=60)
+    assert gone(number)
+
+
+FORK = """
+    signal.alarm(50)
+    numbers = [worker.process.pid for worker in pool._staff]
+    child = os.fork()
+    if child == 0:
+        signal.alarm(50)
+        found = pool.run([["calls", 0]])[0].value
+        pool.close()
+        os._exit(found[0] in numbers)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(status, pool.run([["calls", 0]])[0].value[0] in numbers)
+"""
 
 
 def test_a_fork_of_the_program_leaves_the_workers_to_it() -> None:
-    with pool("calls", workers=1) as made:
-        made.run([0])
-        worker = workers_of(made)[0]
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                found = made.run([0])[0].value
-                status = 0 if isinstance(found, list) and found[0] != worker else 2
-                made.close()
-            finally:
-                os._exit(status)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert made.run([0])[0].value == [worker, 2]
+    """In a program of its own: a copy of one that has threads may hang."""
+    out, err = program(FORK).communicate(timeout=120)
+    assert out == "0 True\n", err
+
+
+FORK_MEANWHILE = """
+    from rlvr.verify import pool as module
+    real = module.started
+    def slow(*arguments):
+        worker = real(*arguments)
+        time.sleep(1.0)  # its pipes are open, and it is not on the list yet
+        return worker
+    module.started = slow
+    fresh = Pool("pool_tasks:by_name", workers=1, deadline_seconds=50, path=sys.path)
+    thread = threading.Thread(target=fresh.run, args=([["sleep", 0]],), daemon=True)
+    thread.start()
+    time.sleep(0.5)
+    signal.alarm(50)
+    child = os.fork()
+    if child == 0:
+        paths = [os.path.realpath(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd")]
+        os.write(1, b"%d pipes" % len({path for path in paths if "pipe:" in path}))
+        os._exit(0)
+    os.waitpid(child, 0)
+    thread.join(50)
+"""
+
+
+def test_a_fork_while_a_worker_is_started_holds_none_of_its_pipes() -> None:
+    """Else that worker would not see that the program is gone."""
+    out, err = program(FORK_MEANWHILE).communicate(timeout=120)
+    assert out == "2 pipes", f"those of its standard output and error: {err}"

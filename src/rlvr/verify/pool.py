@@ -3,17 +3,25 @@
 A function takes JSON and returns JSON, and is named as text, `module:function`. Each worker has one
 item at a time, so that a deadline counts work and never the wait for a worker. A worker that passes
 its deadline or dies is killed with all that it started, and replaced; other items lose nothing.
+
+The first worker must be ready within `READY_SECONDS_MOST`, else the function is refused: it can't
+be imported, or hangs at it. Later the function is known to be good, and a worker that does not get
+ready shows a machine that is busy or short of memory for now, which ends no run: it is killed, what
+happened is said, and after a pause another is started, which gets twice the time. Only where
+`STARTS_MOST` in a row came to nothing, and no other worker is left, is that an error.
 """
 
 import contextlib
 import math
 import os
 import select
+import signal
+import sys
 import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -22,7 +30,10 @@ from rlvr.verify.process import Worker, started
 
 Failure = Literal["", "deadline", "died", "raised", "not json"]
 
-READY_SECONDS_MOST = 60.0
+READY_SECONDS_MOST = 60.0  # of the first worker; doubled with each start that came to nothing
+STARTS_MOST = 4  # starts in a row that came to nothing
+PAUSE_SECONDS = 1.0  # after the first of them; doubled with each
+LOOK_SECONDS = 1.0  # longest that nothing is looked at, such as whether the pool was closed
 TRIES = 2  # an item whose worker died is tried once more, by a fresh worker
 
 
@@ -58,6 +69,11 @@ class Shift:
         return len(self.items) - len(self.done)
 
 
+def to_errors(text: str) -> None:
+    """Say something on standard error, in a line of its own."""
+    sys.stderr.write(f"rlvr: {text}\n")
+
+
 class Pool:
     """Workers for one function: started when they are needed, ended with the program at latest."""
 
@@ -70,6 +86,7 @@ class Pool:
         memory_mib: int = 1024,
         path: Sequence[str] = (),
         name: str = "",
+        say: Callable[[str], None] = to_errors,
     ) -> None:
         """Nothing is started yet.
 
@@ -81,6 +98,7 @@ class Pool:
             memory_mib: Address space of a worker, in MiB.
             path: Folders where the module may lie, before those that Python knows.
             name: What messages call the function; the task where empty.
+            say: Takes a line about a worker that did not get ready and is replaced.
         """
         if workers < 1 or not 0 < deadline_seconds < math.inf or memory_mib < 1:
             raise UsageError(
@@ -92,6 +110,10 @@ class Pool:
         self._staff: list[Worker] = []
         self._lock = threading.Lock()
         self._closed = False
+        self._say = say
+        self._proven = False  # whether a worker was ever ready
+        self._start = 1  # which one in a row the next start is, all before it came to nothing
+        self._rest_until = 0.0  # by the monotonic clock; no worker is started before
         weakref.finalize(self, _dismiss_all, self._staff)  # also where the program ends
         _POOLS.add(self)
 
@@ -107,7 +129,7 @@ class Pool:
         May be called from any thread; calls take turns.
 
         Raises:
-            UsageError: The function can't be imported, or the pool was closed.
+            UsageError: No worker for the function could be started, or the pool was closed.
         """
         shift = Shift(items)
         with self._lock, self._clean_slate_on_error():
@@ -151,10 +173,16 @@ class Pool:
 
     def _hire(self, wanted: int) -> None:
         """Start workers until there are as many as wanted; they say when they are ready."""
-        if self._closed:
+        while len(self._staff) < wanted and not self._closed:
+            if time.monotonic() < self._rest_until:
+                break
+            try:
+                with _FORKS:
+                    self._staff.append(started(self._arguments, self._start))
+            except OSError as error:  # no process or no memory to be had
+                self._came_to_nothing(self._start, str(error))
+        if self._closed:  # looked at last: who closes it may have missed one that was just started
             raise UsageError(f"the pool of {self.name} was closed: nothing more can be run by it.")
-        while len(self._staff) < wanted:
-            self._staff.append(started(self._arguments))
 
     def _attend(self, shift: Shift) -> None:
         """Wait until a worker says something or is late, and see to it.
@@ -173,7 +201,7 @@ class Pool:
                 poll.register(complaints, select.POLLIN)
             if worker.outgoing:
                 poll.register(items, select.POLLOUT)
-        wait = max(0.0, min(limits.values(), default=looked) - looked)
+        wait = max(0.0, min([looked + LOOK_SECONDS, *limits.values()]) - looked)
         for pipe, _ in poll.poll(math.ceil(1000 * wait)):
             worker = owner[pipe]
             if worker in self._staff:
@@ -184,7 +212,8 @@ class Pool:
 
     def _limit(self, worker: Worker) -> float:
         """When a worker is late, by the monotonic clock."""
-        return worker.since + (self.deadline_seconds if worker.ready else READY_SECONDS_MOST)
+        most = self.deadline_seconds if worker.ready else ready_seconds(worker.start)
+        return worker.since + most
 
     def _serve(self, worker: Worker, pipe: int, shift: Shift) -> None:
         """Move what one pipe of a worker has ready."""
@@ -201,9 +230,12 @@ class Pool:
         """Note what a worker says in a whole line."""
         said = worker.said()
         if not worker.ready:
-            if said != ["ready"]:
-                raise self._not_started(worker, str(said[-1]) if said else "it said no sense")
-            worker.ready = True
+            if said == ["ready"]:
+                worker.ready, self._proven, self._start = True, True, 1
+                return
+            self._dismiss(worker)
+            reason = str(said[-1]) if said else "it said no sense"
+            self._came_to_nothing(worker.start, reason, worker.last_words())
             return
         if len(said) != 2 or said[0] != worker.item:
             self._end_lost(worker, shift)  # something else wrote where only we should
@@ -222,19 +254,29 @@ class Pool:
         return Done(None, "deadline", reason, seconds)
 
     def _end_late(self, worker: Worker, shift: Shift) -> None:
-        """Kill a worker that took too long."""
+        """Kill a worker that took too long.
+
+        One that had died before is lost and not late: a copy of it may keep its pipes open.
+        """
         self._dismiss(worker)
-        if worker.item is None:
-            late = f"not ready after {READY_SECONDS_MOST:g} seconds"
+        if worker.process.returncode not in (None, -signal.SIGKILL):
+            self._lose(worker, shift)
+        elif worker.item is not None:
+            shift.done[worker.item] = self._late(time.monotonic() - worker.since)
+        else:
+            late = f"not ready after {ready_seconds(worker.start):g} seconds"
             reason = f"{late}: the import hangs, or other work keeps the machine busy"
-            raise self._not_started(worker, reason)
-        shift.done[worker.item] = self._late(time.monotonic() - worker.since)
+            self._came_to_nothing(worker.start, reason, worker.last_words())
 
     def _end_lost(self, worker: Worker, shift: Shift) -> None:
-        """Give the item of a worker that ended to another, once."""
+        """See to the end of a worker that ended, or that can't be understood."""
         self._dismiss(worker)
-        if not worker.ready and not self._closed:
-            raise self._not_started(worker, f"it {worker.end}")
+        self._lose(worker, shift)
+
+    def _lose(self, worker: Worker, shift: Shift) -> None:
+        """Give the item of a worker that is gone to another, once."""
+        if not worker.ready:
+            self._came_to_nothing(worker.start, f"it {worker.end}")
         if worker.item is None:
             return
         shift.tries[worker.item] += 1
@@ -246,22 +288,50 @@ class Pool:
 
     def _dismiss(self, worker: Worker) -> None:
         """End a worker for good; another takes its place where one is needed."""
-        self._staff.remove(worker)
-        worker.dismiss()
+        _end(worker, self._staff)
 
-    def _not_started(self, worker: Worker, reason: str) -> UsageError:
-        words = worker.last_words()
-        return UsageError(
-            f"no worker for {self.name} could be started: {reason}."
-            + (f" Its last words: {words}." if words else "")
-            + " Check that the module can be imported and has this function, and that it needs no "
-            f"more than {self._arguments[2]} MiB."
-        )
+    def _came_to_nothing(self, start: int, reason: str, last_words: str = "") -> None:
+        """Let the next worker start later and take longer, or give up.
+
+        Args:
+            start: Which one in a row this start was.
+            reason: Why there is no worker now.
+            last_words: Of the worker, where the reason lacks them.
+
+        Raises:
+            UsageError: It was the first worker, or the last that is tried and none is left.
+        """
+        if self._closed:
+            return
+        reason += f". Its last words: {last_words}" if last_words else ""
+        left = any(worker.ready for worker in self._staff)
+        if not self._proven or (start >= STARTS_MOST and not left):
+            raise UsageError(
+                f"no worker for {self.name} could be started: {reason}. Check that the module can "
+                f"be imported and has this function, and that it needs no more than "
+                f"{self._arguments[2]} MiB."
+            )
+        self._start = max(self._start, min(start + 1, STARTS_MOST))
+        self._rest_until = time.monotonic() + PAUSE_SECONDS * 2 ** (start - 1)
+        more = f"The next one gets {ready_seconds(self._start):g} seconds"
+        self._say(f"a worker for {self.name} could not be replaced: {reason}. {more}.")
+
+
+def ready_seconds(start: int) -> float:
+    """Longest that a worker may take to be ready, where `start` - 1 before it came to nothing."""
+    return float(READY_SECONDS_MOST * 2 ** (start - 1))
 
 
 def _dismiss_all(staff: list[Worker]) -> None:
-    while staff:
-        staff.pop().dismiss()
+    for worker in list(staff):
+        _end(worker, staff)
+
+
+def _end(worker: Worker, staff: list[Worker]) -> None:
+    """End a worker, which is on the list until it has ended, whatever comes between."""
+    worker.dismiss()
+    with contextlib.suppress(ValueError):  # another thread was faster
+        staff.remove(worker)
 
 
 def _forget_all() -> None:
@@ -272,7 +342,12 @@ def _forget_all() -> None:
             worker.close()
         pool._staff.clear()
         pool._lock = threading.Lock()
+    _FORKS.release()
 
 
 _POOLS: "weakref.WeakSet[Pool]" = weakref.WeakSet()
-os.register_at_fork(after_in_child=_forget_all)
+_FORKS = threading.RLock()
+"""Held while a worker is started: a fork by another thread would keep its pipes open unseen."""
+os.register_at_fork(
+    before=_FORKS.acquire, after_in_parent=_FORKS.release, after_in_child=_forget_all
+)

@@ -31,6 +31,8 @@ class Worker:
     process: subprocess.Popen[bytes]
     since: float
     """When it was started or was given its item, by the monotonic clock."""
+    start: int = 1
+    """Which start in a row it is, all before it having come to nothing."""
     ready: bool = False
     item: int | None = None
     """Position of the item it works on."""
@@ -111,7 +113,10 @@ class Worker:
         return said if isinstance(said, list) else []
 
     def kill(self) -> None:
-        """End it and all that it started; how it had ended before stays known."""
+        """End it and all that it started; how it had ended before stays known.
+
+        What the function put into a session of its own is out of reach, and lives on.
+        """
         if self.process.returncode is None:  # its number is not used again until we have waited
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -125,11 +130,11 @@ class Worker:
             pipe.close()
 
     def dismiss(self) -> None:
-        """End it for good; its last words are kept."""
+        """End it for good; its last words are kept. May be called twice."""
         self.kill()
         self.last_words()
-        self.close()
         self.complains = False
+        self.close()
 
     @property
     def end(self) -> str:
@@ -141,11 +146,15 @@ class Worker:
         return f"{how}; its last words: {words}" if words else how
 
 
-def started(arguments: Sequence[str]) -> Worker:
+def started(arguments: Sequence[str], start: int = 1) -> Worker:
     """A fresh worker, which will say when it is ready.
 
     Args:
         arguments: Of `worker`: the function, seconds, MiB, folders.
+        start: Which one in a row this start is.
+
+    Raises:
+        OSError: There is no process or no memory to be had.
     """
     before = os.environ.get("PYTHONPATH")
     known = os.pathsep.join([str(SOURCE), *([before] if before else [])])
@@ -158,4 +167,4 @@ def started(arguments: Sequence[str]) -> Worker:
         start_new_session=True,
         env=os.environ | ENVIRONMENT | {"PYTHONPATH": known},
     )
-    return Worker(process, time.monotonic())
+    return Worker(process, time.monotonic(), start)

@@ -15,13 +15,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 ANSWER_BYTES_MOST = 64 * 2**20
 REASON_CHARACTERS_MOST = 1000
 LOADERS = (__file__, importlib.__file__, __file__.replace("worker.py", "own.py"), "<frozen ")
 """Files that only load or call a function: a fault that shows there is none of theirs."""
 GRACE_SECONDS = 5.0  # the parent ends a worker at its deadline; one without a parent ends then
+IMPORT_SECONDS_MOST = 600.0  # longer than any parent waits for a worker to be ready
 
 
 def main(task: str, deadline_seconds: float, memory_mib: int, folders: list[str]) -> None:
@@ -29,6 +30,7 @@ def main(task: str, deadline_seconds: float, memory_mib: int, folders: list[str]
     items, answers = taken_from_the_function()
     limit_memory(memory_mib)
     sys.path[:0] = folders
+    end_without_parent(IMPORT_SECONDS_MOST)
     try:
         function = function_of(task)
     except BaseException as error:
@@ -103,8 +105,9 @@ def end_without_parent(deadline_seconds: float) -> None:
     seconds = deadline_seconds + GRACE_SECONDS
     signal.setitimer(signal.ITIMER_REAL, seconds)
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
-    most = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    resource.setrlimit(resource.RLIMIT_CPU, (int(used + 10 * seconds), most))
+    most, bound = resource.getrlimit(resource.RLIMIT_CPU)[1], int(used + 10 * seconds)
+    if most == resource.RLIM_INFINITY or bound < most:
+        resource.setrlimit(resource.RLIMIT_CPU, (bound, most))
 
 
 def reason_of(error: BaseException) -> str:
@@ -126,11 +129,19 @@ def say(answers: BinaryIO, text: str) -> None:
         answers.write(text.encode() + b"\n")
         answers.flush()
     except BrokenPipeError:
-        os._exit(0)
+        leave()
     signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def leave() -> NoReturn:
+    """End with all that the function started, threads too; a copy that it forked ends alone."""
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    if os.getsid(0) == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
 
 
 if __name__ == "__main__":
     main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
-    sys.stderr.flush()
-    os._exit(0)  # threads that the function left behind keep nothing alive
+    leave()
