@@ -312,5 +312,7 @@ def test_a_reward_of_your_own_alone_needs_no_verdict(monkeypatch: pytest.MonkeyP
 
 def test_what_loads_your_function_brings_no_torch() -> None:
     code = "import rlvr.verify.own, sys; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
     assert done.stdout == "False\n"

@@ -212,7 +212,9 @@ def test_help_answers_without_loading_torch(rlvr: Command) -> None:
     code = (
         "import sys; from rlvr.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0
     assert "train" in done.stdout
     assert rlvr("--help").stdout == done.stdout
@@ -271,6 +273,7 @@ def test_wrong_models_options_and_templates_are_refused_before_torch_loads(
         env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path / "hub")},
         capture_output=True,
         text=True,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

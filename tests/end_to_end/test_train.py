@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,14 +89,22 @@ def kill_after(words: list[str], run: Path, steps: int, pause: float, folder: Pa
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    for _ in range(3000):
-        log = run / "metrics.jsonl"
-        if log.is_file() and len(log.read_text().splitlines()) >= steps:
-            break
-        time.sleep(0.02)
+    wait_for_steps(run, steps, started)
     time.sleep(pause)
     started.send_signal(signal.SIGKILL)
-    started.wait()
+    started.wait(timeout=60)
+
+
+def wait_for_steps(run: Path, steps: int, started: subprocess.Popen[Any]) -> None:
+    """Wait until some steps are logged or the process has ended, two minutes at most."""
+    log, until = run / "metrics.jsonl", time.monotonic() + 120
+    while not (log.is_file() and len(log.read_text().splitlines()) >= steps):
+        if started.poll() is not None:
+            return
+        if time.monotonic() > until:
+            started.kill()
+            pytest.fail(f"step {steps} did not come within two minutes")
+        time.sleep(0.02)
 
 
 def test_ctrl_c_saves_says_how_to_go_on_and_exits_with_130(
@@ -110,8 +119,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_with_130(
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not (run / "metrics.jsonl").is_file():
-        time.sleep(0.02)
+    wait_for_steps(run, 1, started)
     started.send_signal(signal.SIGINT)
     out, err = started.communicate(timeout=120)
     assert started.returncode == 130, err
@@ -173,14 +181,13 @@ def test_two_processes_cannot_train_in_one_folder(
     words = [sys.executable, "-m", "rlvr", "train", "--out", str(run), "--steps", "500", *small]
     first = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        while not (run / "metrics.jsonl").is_file():
-            time.sleep(0.02)
+        wait_for_steps(run, 1, first)
         refused = rlvr("train", "--resume", run)
         assert refused.returncode == 2
         assert "another process" in refused.stderr
     finally:
         first.kill()
-        first.wait()
+        first.wait(timeout=60)
 
 
 def test_every_rollout_is_recorded_with_the_logprob_of_every_token(straight: Path) -> None:
@@ -250,6 +257,7 @@ def test_no_space_left_is_said_in_words(rlvr: Command, small: list[str], tmp_pat
             ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", disk],
             check=False,
             capture_output=True,
+            timeout=60,
         ).returncode
     ):
         pytest.skip("needs the right to mount a small disk")
@@ -259,7 +267,7 @@ def test_no_space_left_is_said_in_words(rlvr: Command, small: list[str], tmp_pat
         assert "MB are free" in refused.stderr
         assert "Traceback" not in refused.stderr
     finally:
-        subprocess.run(["umount", disk], check=True)
+        subprocess.run(["umount", disk], check=True, timeout=60)
 
 
 def test_any_number_of_problems_and_answers_makes_a_step(

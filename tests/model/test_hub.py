@@ -150,6 +150,7 @@ def test_a_model_in_the_cache_is_evaluated_without_a_network(
             env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path / "hub")},
             capture_output=True,
             text=True,
+            timeout=300,
             check=False,
         )
         assert done.returncode == status, done.stderr

@@ -52,11 +52,11 @@ def test_several_threads_grade_at_once() -> None:
     def work(number: int) -> None:
         found[number] = grade_batch(MIXED * 5)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=120)
     assert len(found) == 6
     assert all([s.verdict for s in some] == VERDICTS * 5 for some in found.values())
 

@@ -196,7 +196,7 @@ def test_threads_take_turns_and_get_their_own_results(shared: Pool) -> None:
     def ask(number: int) -> None:
         found[number] = shared.run([["same", [number, n]] for n in range(50)])
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    threads = [threading.Thread(target=ask, args=(n,), daemon=True) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -208,7 +208,7 @@ def test_threads_take_turns_and_get_their_own_results(shared: Pool) -> None:
 
 def test_workers_outlive_the_thread_that_started_them() -> None:
     with pool("calls", workers=1) as made:
-        thread = threading.Thread(target=made.run, args=([0],))
+        thread = threading.Thread(target=made.run, args=([0],), daemon=True)
         thread.start()
         thread.join(timeout=60)
         assert made.run([0])[0].value == [workers_of(made)[0], 2]
@@ -244,11 +244,11 @@ def test_closing_ends_a_run_of_another_thread() -> None:
         except UsageError as error:
             caught.append(error)
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     wait_for(lambda: [worker.item is not None for worker in list(made._staff)] == [True, True])
     made.close()
-    thread.join(timeout=10)
+    thread.join(timeout=60)
     assert not thread.is_alive()
     assert "was closed" in str(caught[0])
 
@@ -260,7 +260,7 @@ def test_closing_ends_a_run_whose_pipes_another_process_keeps_open(tmp_path: Pat
         with pytest.raises(UsageError, match="was closed"):
             made.run([str(flag)])
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     try:
         wait_for(lambda: flag.is_file() and flag.read_text() != "")
