@@ -193,8 +193,7 @@ MUTATIONS = [
 def run_tests(
     nodes: list[str], folder: Path, seconds: float = 300
 ) -> subprocess.CompletedProcess[str]:
-    """Run some tests against the package in `folder`; a fault may make them hang, and
-    what differs is not explained."""
+    """Run some tests against the package in `folder`, within bounds, differences not told."""
     environment = os.environ | {"PYTHONPATH": str(folder / "src"), "OMP_NUM_THREADS": "1"}
     words = ["-m", "pytest", "-q", "--import-mode=importlib", "-p", "no:cacheprovider"]
     return subprocess.run(
