@@ -26,7 +26,7 @@ rlvr: judging length rewards
 rlvr.model: settings sandbox tokens chat suggested distribution rope packing lora leaves
 rlvr.model: operations decoder cache logprobs
 rlvr.model: shards weights added
-rlvr.rollout: __init__ settings stops engine
+rlvr.rollout: __init__ settings stops rows engine
 rlvr.training: __init__ settings machine memory batching optimiser update checkpoint
 rlvr.observe: __init__ settings statistics keys metrics runlog evaluate result console plots
 rlvr: config

@@ -107,7 +107,7 @@ def test_answers_to_prompts_with_a_prefix_in_common_equal_those_of_the_slow_twin
         widths.append(tokens.numel())
         return extend(weights, tokens, cache)
 
-    monkeypatch.setattr("rlvr.rollout.engine.extend", noted)
+    monkeypatch.setattr("rlvr.rollout.rows.extend", noted)
     found = sample_rows(weights, prompts, [0, 1, 2, 3], 5, sampling, DRAWS, [STOP])
     assert widths[:2] == [20, 4 * 8]  # once, then what differs, in columns of 8
     for row, length in enumerate(found.lengths.tolist()):
@@ -116,6 +116,72 @@ def test_answers_to_prompts_with_a_prefix_in_common_equal_those_of_the_slow_twin
         )
         assert found.tokens[row, :length].tolist() == tokens
         assert torch.allclose(found.logprobs[row, :length], torch.tensor(logprobs), atol=1e-4)
+
+
+@pytest.mark.parametrize("prefix", [[], [*range(3, 23)]], ids=["apart", "with a prefix"])
+@pytest.mark.parametrize(
+    ("at_once", "crowded", "sampling"),
+    [
+        (8, 1.25, Sampling(max_new_tokens=30)),
+        (8, 1.0, Sampling(max_new_tokens=30)),  # columns that no row needs are dropped often
+        (3, 1.25, Sampling(max_new_tokens=37)),  # to the last of the model's positions
+        (1, 1.25, Sampling(max_new_tokens=12)),  # fewer than the answers of one prompt
+        (6, 1.25, Sampling(0.9, 0.9, max_new_tokens=20)),
+    ],
+)
+def test_waiting_answers_that_enter_as_others_end_equal_those_of_the_slow_twin(
+    weights: Weights,
+    monkeypatch: pytest.MonkeyPatch,
+    prefix: list[int],
+    at_once: int,
+    crowded: float,
+    sampling: Sampling,
+) -> None:
+    prompts = [[*prefix, *prompt] for prompt in PROMPTS * 2][:7]
+    under_way, columns = list[int](), list[int]()
+
+    def noted(weights: Weights, tokens: Tensor, cache: Cache) -> Tensor:
+        hidden = extend(weights, tokens, cache)
+        under_way.append(len(tokens))
+        columns.append(cache.used)
+        return hidden
+
+    monkeypatch.setattr("rlvr.rollout.engine.extend", noted)
+    monkeypatch.setattr("rlvr.rollout.engine.CROWDED", crowded)
+    answers = (weights, prompts, range(7), 3, sampling, DRAWS, [STOP])
+    found = sample_rows(*answers, at_once=at_once)
+    assert max(under_way) <= max(at_once, 3)
+    assert max(columns) <= crowded * (len(prefix) + 6 + sampling.max_new_tokens) + 1
+    for row, length in enumerate(found.lengths.tolist()):
+        prompt, slot = prompts[row // 3], row % 3
+        tokens, logprobs = answer_by_the_book(weights, prompt, row // 3, slot, sampling)
+        assert found.tokens[row, :length].tolist() == tokens
+        assert torch.allclose(found.logprobs[row, :length], torch.tensor(logprobs), atol=1e-4)
+        assert bool(found.ended[row]) == (tokens[-1] == STOP)
+        assert not found.tokens[row, length:].any()
+        assert found.kept is None or len(found.kept[row]) == length
+
+
+def test_the_batch_stays_full_while_answers_wait(
+    weights: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers that end early make room for others: fewer steps than batch after batch takes."""
+    sampling, prompts, ends = Sampling(max_new_tokens=50), PROMPTS * 6, [2, 3]
+    steps = list[int]()
+
+    def noted(weights: Weights, tokens: Tensor, cache: Cache) -> Tensor:
+        steps.append(len(tokens))
+        return extend(weights, tokens, cache)
+
+    monkeypatch.setattr("rlvr.rollout.engine.extend", noted)
+    for first in (0, 8, 16):
+        keys = range(first, first + 8)
+        sample_rows(weights, prompts[:8], keys, 1, sampling, DRAWS, ends)
+    apart = len(steps)
+    steps.clear()
+    found = sample_rows(weights, prompts, range(24), 1, sampling, DRAWS, ends, at_once=8)
+    assert found.ended.float().mean() > 0.5
+    assert len(steps) < 0.85 * apart
 
 
 def test_an_answer_does_not_depend_on_who_shares_the_batch(weights: Weights) -> None:

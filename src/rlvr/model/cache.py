@@ -73,10 +73,49 @@ class Cache:
             self.used,
         )
 
+    def joined(self, *others: "Cache") -> "Cache":
+        """The rows of this cache, then those of others with the same prefix; next columns meet.
+
+        The longest row stands behind no padding, the others behind as much as that takes.
+        """
+        caches, prefix = (self, *others), self.prefix
+        used = max(cache.used - int(cache.padding.min()) for cache in caches)
+        width = used + -used % COLUMNS
+        padding = torch.cat([cache.padding - cache.used + used for cache in caches])
+        column = torch.arange(width)
+        seen = (column < used) & ((column < prefix) | (column >= prefix + padding[:, None]))
+
+        def moved(parts: list[Tensor], dim: int) -> Tensor:
+            rows = [
+                _moved(part, dim, prefix, cache.used, used, width)
+                for part, cache in zip(parts, caches, strict=True)
+            ]
+            return torch.cat(rows)
+
+        layers = range(len(self.keys))
+        return Cache(
+            [moved([cache.keys[layer] for cache in caches], -1) for layer in layers],
+            [moved([cache.values[layer] for cache in caches], -2) for layer in layers],
+            torch.zeros(seen.shape).masked_fill_(~seen, FORBIDDEN)[:, None, None, None],
+            padding,
+            prefix,
+            used,
+        )
+
     def followed(self, padding: Int[Tensor, " B"]) -> "Cache":
         """A cache of B rows that begin with this one row, then with so much padding."""
         rows = self.rows(torch.zeros(len(padding), dtype=torch.long))
         return replace(rows, padding=padding, prefix=self.used)
+
+
+def _moved(part: Tensor, dim: int, prefix: int, ends: int, end: int, width: int) -> Tensor:
+    """Columns behind a prefix that end at `ends`, moved to end at `end`, of `width` in all."""
+    shape = list(part.shape)
+    shape[dim] = width
+    found, kept = part.new_zeros(shape), min(ends, end) - prefix
+    found.narrow(dim, 0, prefix).copy_(part.narrow(dim, 0, prefix))
+    found.narrow(dim, end - kept, kept).copy_(part.narrow(dim, ends - kept, kept))
+    return found
 
 
 def extend(weights: Weights, tokens: Int[Tensor, "B T"], cache: Cache) -> Float[Tensor, "B D"]:
@@ -91,7 +130,8 @@ def extend(weights: Weights, tokens: Int[Tensor, "B T"], cache: Cache) -> Float[
     if len(column) > 1:
         ahead = torch.arange(bias.shape[-1]) > column[:, None]
         bias = bias.masked_fill(ahead, FORBIDDEN)  # (B, 1, 1, T, C)
-    position = (after + cache.prefix).clamp_(min=0)
+    # a row that goes along after its end may pass the model's positions
+    position = (after + cache.prefix).clamp_(0, len(weights.cos) - 1)
     cos, sin = weights.cos[position][:, :, None], weights.sin[position][:, :, None]
     heads, scale = weights.shape.num_attention_heads, weights.shape.head_dim**-0.5
 

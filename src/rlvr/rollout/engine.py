@@ -2,7 +2,7 @@
 
 What all prompts begin with is read once, then each prompt, whose cache is copied for the G answers.
 Rows share their column in the cache, so a step of all rows is one forward pass; rows that have
-ended leave the batch.
+ended leave the batch, and the answers of waiting prompts enter it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,20 +12,22 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from rlvr.model.cache import Cache, extend
+from rlvr.model.cache import extend
 from rlvr.model.decoder import Shape, Weights, logits_of, prepacked
 from rlvr.model.distribution import sample, truncate, uniforms, without
-from rlvr.model.packing import shared_prefix
 from rlvr.model.tokens import Tokens
 from rlvr.records import Problem, Prompt, Rollout, Sampling
+from rlvr.rollout.rows import Answers, Drawn, UnderWay, Waiting
 from rlvr.rollout.stops import Stops
 
 COMPACT_BELOW = 0.8  # share of rows still running below which the others are dropped
 ROWS_ROUNDED = 16  # rows kept are a multiple of this: each number of rows compiles its products
-PROMPT_ROUNDED = 8  # the same for the columns of prompts
 PREPACKED_FROM = 24  # answer tokens from which it pays to lay out the weights for token steps
 ROWS_AT_ONCE = 512
+ENTER_FROM = 0.25  # share of the rows that must be free before waiting prompts enter
+CROWDED = 1.25  # times the columns that a row needs, at which those no row needs are dropped
 CACHE_BYTES = 1 << 31  # most memory of the keys and values at once
+WINDOW = 8  # times the rows at once whose records are made together
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +37,6 @@ class Draws:
     seed: int
     step: int
     round: int = 0
-
-
-@dataclass(slots=True)
-class Answers:
-    """Answers of R rows as they grow, in columns."""
-
-    tokens: Int[Tensor, "R N"]
-    logprobs: Float[Tensor, "R N"]
-    entropies: Float[Tensor, "R N"]
-    lengths: Int[Tensor, " R"]
-    ended: Tensor
-    kept: list[list[list[int]]] | None
-    """Where filters are on: by row, the tokens they had left at each position."""
 
 
 @torch.no_grad()
@@ -60,6 +49,7 @@ def sample_rows(
     draws: Draws,
     stop_ids: Sequence[int],
     stops: Stops | None = None,
+    at_once: int = ROWS_AT_ONCE,
 ) -> Answers:
     """Sample `answers_per_prompt` answers to each prompt, rows of one prompt side by side.
 
@@ -73,45 +63,28 @@ def sample_rows(
         draws: Names the chance of this round.
         stop_ids: Any of these ends an answer, and belongs to it.
         stops: Texts that end an answer too; the token that completes one belongs to it.
+        at_once: Rows under way at most, though at least those of one prompt. Further prompts wait
+            and enter as answers end.
 
     Returns:
-        P*G rows of answers.
+        P*G answers.
     """
     longest, limit = max(map(len, prompts)), sampling.max_new_tokens
     if longest + limit > weights.shape.max_position_embeddings:
         raise ValueError(f"{longest} prompt and {limit} answer tokens pass the model's positions")
-    rows = torch.arange(len(prompts)).repeat_interleave(answers_per_prompt)
+    rows, at_once = len(prompts) * answers_per_prompt, max(at_once, answers_per_prompt)
     if limit >= PREPACKED_FROM:
-        weights = prepacked(weights, len(rows))
-    hidden, cache = read_prompts(weights, prompts)
-    chance = _chance(keys, answers_per_prompt, limit, draws) if sampling.temperature > 0 else None
+        weights = prepacked(weights, min(rows, at_once))
+    greedy = sampling.temperature == 0
+    chance = None if greedy else _chance(keys, answers_per_prompt, limit, draws)
     ending = Ending(torch.tensor(stop_ids, dtype=torch.long), stops)
-    return _decode(weights, hidden[rows], cache.rows(rows), sampling, chance, ending)
-
-
-def read_prompts(
-    weights: Weights, prompts: Sequence[Sequence[int]]
-) -> tuple[Float[Tensor, "P D"], Cache]:
-    """The last hidden state of each prompt, and the cache behind it.
-
-    Args:
-        weights: For sampling.
-        prompts: Token ids; what they begin with alike is read once.
-    """
-    shared = shared_prefix(prompts)
-    longest = max(map(len, prompts)) - shared
-    width = longest + -longest % PROMPT_ROUNDED
-    padding = torch.tensor([width - len(prompt) + shared for prompt in prompts])
-    tokens = torch.zeros(len(prompts), width, dtype=torch.long)
-    for row, prompt in enumerate(prompts):
-        tokens[row, padding[row] :] = torch.tensor(prompt[shared:])
-    if shared:
-        prefix = Cache.empty(weights, torch.zeros(1, dtype=torch.long))
-        extend(weights, torch.tensor([prompts[0][:shared]]), prefix)
-        cache = prefix.followed(padding)
-    else:
-        cache = Cache.empty(weights, padding)
-    return extend(weights, tokens, cache), cache
+    answers = Answers.empty(rows, limit, filtered=sampling.filters and not greedy)
+    waiting = Waiting.of(weights, prompts, answers_per_prompt)
+    under_way: UnderWay | None = waiting.enter(at_once)
+    while under_way is not None:
+        token, running = drawn_on(weights, under_way, answers, sampling, chance, ending)
+        under_way = gone_on(weights, under_way, token, running, waiting, at_once, longest + limit)
+    return answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,68 +95,91 @@ class Ending:
     stops: Stops | None
 
     def of(
-        self, token: Int[Tensor, " R"], running: Tensor, position: int, answers: Answers
-    ) -> Tensor:
-        """Which running rows end with the token at a position, (R,)."""
+        self, token: Int[Tensor, " R"], under_way: "UnderWay", answers: Answers
+    ) -> Bool[Tensor, " R"]:
+        """Which rows under way end with the token that was written last."""
         found = torch.isin(token, self.ids)
         if self.stops is not None:
             for place, last in enumerate(token.tolist()):
                 if last in self.stops.candidates and not found[place]:
-                    row = answers.tokens[running[place], : position + 1].tolist()
-                    found[place] = self.stops.completed(row)
+                    row, end = under_way.rows[place], under_way.position[place] + 1
+                    found[place] = self.stops.completed(answers.tokens[row, :end].tolist())
         return found
 
 
-def _chance(keys: Sequence[int], slots: int, limit: int, draws: Draws) -> Float[Tensor, "R N"]:
-    """One uniform number for each row and position."""
+def _chance(keys: Sequence[int], slots: int, limit: int, draws: Draws) -> Float[Tensor, "A N"]:
+    """One uniform number for each answer and position."""
     problem = torch.tensor(keys).repeat_interleave(slots)[:, None]
     slot = torch.arange(slots).repeat(len(keys))[:, None]
     position = torch.arange(limit)[None]
     return uniforms(draws.seed, draws.step, draws.round, problem, slot, position)
 
 
-def _decode(
+def drawn_on(
     weights: Weights,
-    hidden: Tensor,
-    cache: Cache,
+    under_way: UnderWay,
+    answers: Answers,
     sampling: Sampling,
-    chance: Tensor | None,
+    chance: Float[Tensor, "A N"] | None,
     ending: Ending,
-) -> Answers:
-    rows, limit = len(hidden), sampling.max_new_tokens
-    answers = Answers(
-        tokens=torch.zeros(rows, limit, dtype=torch.long),
-        logprobs=torch.zeros(rows, limit),
-        entropies=torch.zeros(rows, limit),
-        lengths=torch.full((rows,), limit),
-        ended=torch.zeros(rows, dtype=torch.bool),
-        kept=[[] for _ in range(rows)] if sampling.filters and chance is not None else None,
+) -> tuple[Int[Tensor, " R"], Bool[Tensor, " R"]]:
+    """Draw the next token of each row and write it; the tokens, and which rows go on."""
+    rows, position = under_way.rows, under_way.position
+    last = sampling.max_new_tokens - 1
+    column = None if chance is None else chance[rows, position.clamp(max=last), None]
+    token, logprob, entropy, left = next_tokens(
+        logits_of(weights, under_way.hidden), sampling, column
     )
-    running = torch.arange(rows)
-    for position in range(limit):
-        column = None if chance is None else chance[running, position, None]
-        token, logprob, entropy, left = next_tokens(logits_of(weights, hidden), sampling, column)
-        answers.tokens[running, position] = token
-        answers.logprobs[running, position] = logprob
-        answers.entropies[running, position] = entropy
-        live = ~answers.ended[running]
-        if answers.kept is not None and left is not None:
-            for row, tokens in zip(running[live].tolist(), left[live], strict=True):
-                answers.kept[row].append(tokens.nonzero().squeeze(1).tolist())
-        ends = running[live & ending.of(token, running, position, answers)]
-        answers.ended[ends] = True
-        answers.lengths[ends] = position + 1
-        stays = ~answers.ended[running]
-        keep = staying(stays)
-        if not len(keep) or position == limit - 1:
-            break
-        if len(keep) < len(running):
-            running, token, cache = running[keep], token[keep], cache.rows(keep)
-        hidden = extend(weights, token[:, None], cache)
-    behind = torch.arange(limit) >= answers.lengths[:, None]  # drawn after the end, for company
-    for found in (answers.tokens, answers.logprobs, answers.entropies):
-        found[behind] = 0
-    return answers
+    live = answers.lengths[rows] == 0
+    drawn = (token[live], logprob[live], entropy[live], left[live] if left is not None else None)
+    answers.write(rows[live], position[live], drawn)
+    ended = live & ending.of(token, under_way, answers)
+    done = ended | live & (position == last)
+    answers.ended[rows[ended]] = True
+    answers.lengths[rows[done]] = position[done] + 1
+    return token, live & ~done
+
+
+def gone_on(
+    weights: Weights,
+    under_way: UnderWay,
+    token: Int[Tensor, " R"],
+    running: Bool[Tensor, " R"],
+    waiting: Waiting,
+    at_once: int,
+    columns: int,
+) -> UnderWay | None:
+    """The rows under way after their tokens are read; waiting ones enter where there is room.
+
+    Args:
+        weights: For sampling.
+        under_way: The rows so far.
+        token: What each has just got.
+        running: Which have not ended; None goes on where none of them and nothing waits.
+        waiting: Prompts that may enter.
+        at_once: Rows under way at most.
+        columns: Of the longest prompt and answer.
+    """
+    room = at_once - int(running.sum())
+    enter = waiting.left and room >= max(waiting.answers_per_prompt, int(ENTER_FROM * at_once))
+    crowded = under_way.cache.used >= CROWDED * columns
+    if enter or crowded:
+        stay = running.nonzero().squeeze(1)
+    else:
+        stay = torch.arange(len(running)) if waiting.left else staying(running)
+    if not len(stay):
+        return waiting.enter(room) if enter else None
+    rows, position, cache = under_way.rows, under_way.position + 1, under_way.cache
+    if len(stay) < len(running):
+        rows, position, token, cache = rows[stay], position[stay], token[stay], cache.rows(stay)
+    hidden = extend(weights, token[:, None], cache)
+    if enter:
+        new = waiting.enter(room)
+        rows, position = torch.cat([rows, new.rows]), torch.cat([position, new.position])
+        hidden, cache = torch.cat([hidden, new.hidden]), cache.joined(new.cache)
+    elif crowded:
+        cache = cache.joined()
+    return UnderWay(rows, position, hidden, cache)
 
 
 def staying(running: Bool[Tensor, " R"]) -> Int[Tensor, " rows"]:
@@ -201,11 +197,6 @@ def staying(running: Bool[Tensor, " R"]) -> Int[Tensor, " rows"]:
     if count >= rows:
         return torch.arange(rows)
     return running.int().argsort(descending=True, stable=True)[:count].sort().values
-
-
-Drawn = tuple[
-    Int[Tensor, " R"], Float[Tensor, " R"], Float[Tensor, " R"], Bool[Tensor, "R V"] | None
-]
 
 
 def next_tokens(
@@ -257,8 +248,8 @@ def rollouts(
     encoded = [tokens.encode_prompt(prompt) for prompt in prompts]
     stops = Stops.of(tokens, sampling.stop)
     longest = max(map(len, encoded), default=0) + sampling.max_new_tokens
-    rows = rows_at_once(weights.shape, longest, weights.embedding.dtype.itemsize)
-    size = max(1, rows // answers_per_prompt)
+    at_once = rows_at_once(weights.shape, longest, weights.embedding.dtype.itemsize)
+    size = WINDOW * max(1, at_once // answers_per_prompt)
     for first in range(0, len(problems), size):
         chosen = range(first, min(first + size, len(problems)))
         answers = sample_rows(
@@ -270,6 +261,7 @@ def rollouts(
             draws,
             tokens.stop_ids,
             stops,
+            at_once,
         )
         lengths, ended = answers.lengths.tolist(), answers.ended.tolist()
         ids, logprobs = answers.tokens.tolist(), answers.logprobs.tolist()
