@@ -8,10 +8,13 @@ import pytest
 import rollout
 import scaling
 import step
+import torch
+import waiting
 from measuring import table
 
 from rlvr.errors import UsageError
 from rlvr.model.decoder import Shape
+from rlvr.model.weights import load_model
 
 TASK = step.Task(model=Path("model"))
 
@@ -123,3 +126,18 @@ def test_each_series_has_a_line_for_each_size() -> None:
     assert text.count("5.00") == 8
     assert "8 x 8 x 128" in text
     assert "4 x 8 x 512" in text
+
+
+def test_batch_after_batch_and_waiting_ones_sample_the_same_answers(
+    tiny_model_folder: Path,
+) -> None:
+    model = load_model(tiny_model_folder)
+    with torch.no_grad():
+        weights = model.decoder.weights(torch.float32)
+    encoded = [model.tokens.encode(text) for text in ("1+2=", "3", "45*6=", "7")] * 3
+    ways = [
+        waiting.sampled(weights, encoded, 20, list(range(5)), rows=4, apart=apart)[1]
+        for apart in (True, False)
+    ]
+    assert ways[0] == ways[1]
+    assert len(set(ways[0])) > 2
