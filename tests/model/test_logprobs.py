@@ -87,3 +87,18 @@ def test_what_stands_behind_the_answer_cannot_be_seen(decoder: Decoder) -> None:
         token_logprobs(weights, TOKENS, MASK, Sampling())[0],
         token_logprobs(weights, other, MASK, Sampling())[0],
     )
+
+
+@pytest.mark.parametrize("weight", [0.5, 2.0, 1e4])
+def test_the_pull_of_the_entropy_is_finite_where_tokens_are_banned(
+    decoder: Decoder, weight: float
+) -> None:
+    tokens = torch.tensor([[1, 2, 4, 6]])
+    mask = torch.tensor([[False, False, True, True]])
+    decoder.zero_grad()
+    weights, sampling = decoder.weights(torch.float32), Sampling(banned=(3,))
+    _, entropies = token_logprobs(weights, tokens, mask, sampling, entropy_gradient=True)
+    (entropies * weight).sum().backward()
+    gradients = [p.grad for p in decoder.parameters() if p.grad is not None]
+    assert gradients
+    assert all(bool(gradient.isfinite().all()) for gradient in gradients)

@@ -21,6 +21,7 @@ from rlvr.records import Kept, Sampling
 
 CHUNK_LOGITS = 1 << 24  # logits held at once: 64 MiB in float32
 CACHED_LOGITS = 1 << 19  # logits worked on at once: 2 MiB in float32
+NEVER = -1e4  # stands for the log-probability of a banned token, whose share is 0 all the same
 KEPT_LOGITS = 1 << 28  # probabilities kept for the backward pass: 512 MiB in bfloat16
 
 
@@ -237,7 +238,7 @@ def _chunk(
     full = scaled.log_softmax(dim=-1)
     with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
         seen = full if entropy_gradient else full.detach()
-        finite = seen.clamp(min=torch.finfo(seen.dtype).min) if sampling.banned else seen
+        finite = seen.clamp(min=NEVER) if sampling.banned else seen
         entropy = -(seen.exp() * finite).sum(dim=-1)
     logprobs = full if kept is None else only(scaled, kept).log_softmax(dim=-1)
     return logprobs.gather(-1, target[:, None]).squeeze(-1), entropy
