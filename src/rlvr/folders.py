@@ -9,6 +9,7 @@ from rlvr.model.hub import hub_folder, names_hub_model
 BUILT_IN = {"abacus": abacus.FOLDER}
 SETTINGS = "run.toml"
 """What makes a folder that of a run."""
+CHECKPOINTS = "checkpoints"
 NEEDED = ("config.json", "tokenizer.json")
 
 
@@ -61,9 +62,9 @@ def check_whole(folder: Path) -> None:
 
 def checkpoint_folder(run: Path, step: int) -> Path:
     """The folder of the checkpoint after a step."""
-    return run / "checkpoints" / f"step-{step:06d}"
+    return run / CHECKPOINTS / f"step-{step:06d}"
 
 
 def checkpoints(run: Path) -> list[Path]:
     """Whole checkpoints of a run, oldest first."""
-    return sorted((run / "checkpoints").glob("step-*"))
+    return sorted((run / CHECKPOINTS).glob("step-*"))

@@ -61,6 +61,32 @@ def test_same_seed_and_threads_twice_gives_equal_metrics_and_weights(
     assert same(straight, tmp_path / "again")
 
 
+def test_the_suggested_comparison_asks_before_and_after_in_the_same_way(
+    rlvr: Command, small: list[str], tmp_path: Path
+) -> None:
+    template = ("--template", "0+{problem}")
+    done = rlvr("train", "--out", "run", "--steps", 1, *template, *small)
+    assert done.returncode == 0, done.stderr
+    (suggested,) = [line.split() for line in done.stdout.splitlines() if "rlvr eval" in line]
+    fewer = ("--count", 3, "--max-new-tokens", 48)
+    evaluated = rlvr(*suggested[1:], *fewer)
+    assert evaluated.returncode == 0, evaluated.stderr
+    before, after = (
+        [json.loads(line) for line in path.read_text().splitlines()]
+        for path in (
+            *tmp_path.glob("runs/evals/eval-step-000000-*-sampled.jsonl"),
+            *tmp_path.glob("run/answers/eval-*-sampled.jsonl"),
+        )
+    )
+    assert len(before) == len(after) == 3 * 16
+    assert [a["prompt_tokens"] for a in before] == [a["prompt_tokens"] for a in after]
+    plain = rlvr("eval", "abacus", "--temperature", 1, *fewer)
+    assert plain.returncode == 0, plain.stderr
+    (stored,) = tmp_path.glob("runs/evals/eval-abacus-*-sampled.jsonl")
+    other = json.loads(stored.read_text().splitlines()[0])["prompt_tokens"]
+    assert other == before[0]["prompt_tokens"][2:], "the template stands before the problem"
+
+
 def test_another_seed_gives_another_run(
     rlvr: Command, small: list[str], straight: Path, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from rlvr.errors import UsageError
 from rlvr.model.decoder import Weights
 from rlvr.model.suggested import not_applied
 from rlvr.model.tokens import Tokens
@@ -43,7 +44,7 @@ def converse(
         sums: Whether a bare sum gets the equals sign.
 
     Raises:
-        UsageError: The model can't be read, or the memory can't hold it.
+        UsageError: The model can't be read, the memory can't hold it, or the question does not fit.
     """
     needed = memory_needed(read_shape(folder), rows=1, width=sampling.max_new_tokens, trains=False)
     refuse_too_large(name, needed, "--max-new-tokens", available_memory())
@@ -59,11 +60,29 @@ def converse(
     for turn, text in enumerate(questions() if question is None else [question]):
         asked = f"{text}=" if sums and set(text) <= BARE_SUM else text
         prompt = render(template, Problem("chat", asked, "", "chat"))
-        if len(model.tokens.encode_prompt(prompt)) > room:
-            sys.stdout.write(f"  too long: at most {room} tokens fit\n")
+        fault = unfit(prompt, model.tokens, room)
+        if fault and question is not None:
+            raise UsageError(fault)
+        if fault:
+            sys.stdout.write(f"  {fault}\n")
             continue
         answer = ask(weights, model.tokens, prompt, sampling, Draws(seed, turn))
         sys.stdout.write(shown(answer))
+
+
+def unfit(prompt: Prompt, tokens: Tokens, room: int) -> str:
+    """Why a prompt can't be asked; empty where it can."""
+    try:
+        prompt.text.encode()
+    except UnicodeEncodeError:
+        return "that is no UTF-8 text; write the question in UTF-8."
+    needed = len(tokens.encode_prompt(prompt))
+    if needed > room:
+        return (
+            f"the question takes {needed} tokens, and beside the longest answer {max(room, 0)} "
+            "fit. Ask for less, or give a smaller --max-new-tokens."
+        )
+    return ""
 
 
 def questions() -> Iterator[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rlvr.commands.options import Options, number, spelled, whole_number
 from rlvr.config import Config, read_toml, resolve
-from rlvr.folders import SETTINGS, model_folder
+from rlvr.folders import CHECKPOINTS, SETTINGS, model_folder
 from rlvr.model.chat import for_model
 from rlvr.observe.settings import SEED
 from rlvr.problems.prompts import resolved
@@ -87,6 +87,8 @@ def with_stop(trained: Rollouts, given: str | None) -> Rollouts:
 
 
 def settings_of(name: str) -> Config:
-    """The settings a run was trained with; the defaults for a model."""
-    settings = Path(name) / SETTINGS
+    """The settings that a run, or the run of a checkpoint, was trained with; else the defaults."""
+    path = Path(name)
+    run = path.parent.parent if path.parent.name == CHECKPOINTS else path
+    settings = run / SETTINGS
     return resolve(read_toml(settings)) if settings.is_file() else Config()

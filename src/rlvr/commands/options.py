@@ -9,6 +9,8 @@ from typing import NoReturn
 
 from rlvr.errors import UsageError, unknown_name
 
+WHOLE_MOST = 2**63 - 1  # of a whole number, as draws take it
+
 
 class Options(argparse.ArgumentParser):
     """A parser whose refusals are UsageErrors with the nearest known name."""
@@ -50,13 +52,15 @@ class Options(argparse.ArgumentParser):
 
 
 def whole_number(parser: Options, name: str, text: str, least: int) -> int:
-    """A whole number of at least `least` from an option's text."""
+    """A whole number from `least` to `WHOLE_MOST` from an option's text."""
     try:
         number = int(text)
     except ValueError:
         number = least - 1
     if number < least:
         parser.error(f"{name} is {text!r}; it takes a whole number of {least} or more")
+    if number > WHOLE_MOST:
+        parser.error(f"{name} is {text!r}; it takes a whole number up to 2^63-1")
     return number
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from rlvr.commands.options import write_json
 from rlvr.config import Config, to_toml
-from rlvr.folders import checkpoints
+from rlvr.folders import checkpoint_folder, checkpoints
 from rlvr.loop import train
 from rlvr.model.suggested import not_applied
 from rlvr.model.tokens import Tokens
@@ -219,7 +219,7 @@ def answers(run: Run, step: int) -> list[dict[str, object]]:
 
 def next_commands(path: Path, done: bool, config: Config) -> list[tuple[str, str]]:
     """Three commands to try next."""
-    name, base = shlex.quote(str(path)), shlex.quote(config.model)
+    name, start = shlex.quote(str(path)), shlex.quote(str(checkpoint_folder(path, 0)))
     if not done:
         return [(f"rlvr train --resume {name}", "go on where this stopped")]
     usual = config.problems == "arithmetic"
@@ -227,7 +227,10 @@ def next_commands(path: Path, done: bool, config: Config) -> list[tuple[str, str
     other = "arithmetic-hard" if usual else "FILE"
     return [
         (f"rlvr chat {name}", "ask it something"),
-        (f"rlvr eval {base} {name}{same} --temperature 1 --samples 16", "pass@k, before and after"),
+        (
+            f"rlvr eval {start} {name}{same} --temperature 1 --samples 16",
+            "pass@k, before and after",
+        ),
         (f"rlvr train --model {name} --problems {other}", "go on with other problems"),
     ]
 
