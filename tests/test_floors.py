@@ -10,6 +10,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 FLOORS = """
 rlvr: __init__
 rlvr: errors records
+rlvr.native: __init__ build
 rlvr.abacus: __init__
 rlvr.model: __init__ hub
 rlvr: folders
@@ -24,7 +25,7 @@ rlvr.verify: meaning realsets equal verdict
 rlvr.verify: symbolic grading others __init__
 rlvr: judging length rewards
 rlvr.model: settings sandbox tokens chat suggested distribution rope packing lora leaves
-rlvr.model: operations decoder cache logprobs
+rlvr.model: operations decoder token_step cache logprobs
 rlvr.model: shards weights added
 rlvr.rollout: __init__ settings stops rows engine
 rlvr.training: __init__ settings machine memory batching optimiser update checkpoint

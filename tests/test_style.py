@@ -37,7 +37,7 @@ CLOCKS = (
     *("rlvr.verify.worker", "rlvr.verify.process", "rlvr.verify.pool"),
 )
 """Modules, or packages of them, that may read a clock; elsewhere it comes in as an argument."""
-ENVIRONMENT = ("rlvr.cli", "rlvr.verify.process")
+ENVIRONMENT = ("rlvr.cli", "rlvr.verify.process", "rlvr.native.build")
 """Modules that may read environment variables; the second hands them on to workers."""
 TOOLS = ("rlvr.abacus.recipe",)
 """Modules that are run by hand: they may print and read a clock."""

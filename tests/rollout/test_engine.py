@@ -15,10 +15,10 @@ from rlvr.model.cache import COLUMNS, Cache, extend
 from rlvr.model.decoder import Decoder, Shape, Weights
 from rlvr.model.distribution import truncate, uniforms
 from rlvr.model.logprobs import token_logprobs
+from rlvr.model.token_step import PREPACKED_FROM
 from rlvr.model.tokens import Tokens
 from rlvr.records import Sampling
 from rlvr.rollout.engine import (
-    PREPACKED_FROM,
     ROWS_AT_ONCE,
     Draws,
     rows_at_once,

@@ -18,6 +18,7 @@ from rlvr.loop import train
 from rlvr.model.suggested import not_applied
 from rlvr.model.tokens import Tokens
 from rlvr.model.weights import parameters_of
+from rlvr.native.build import kernels
 from rlvr.objective.explain import slots
 from rlvr.objective.slots import Variant
 from rlvr.objective.variants import variant
@@ -127,15 +128,25 @@ class Screen:
         return 0 if done else STOPPED
 
 
+def machine(config: Config) -> list[str]:
+    """What the run computes with."""
+    lacking = kernels().lacking
+    return [
+        f"{config.threads} of {cores()} threads",
+        f"products in {config.dtype}",
+        platform.machine(),
+        f"no compiled kernels ({lacking})" if lacking else "compiled kernels",
+    ]
+
+
 def opening(run: Run) -> list[tuple[str, str]]:
     """What is about to happen, in a few lines."""
     config, source = run.config, run.source
     sampled = config.rollouts
     rows = sampled.problems_per_step * sampled.group_size
     parameters = parameters_of(run.model.decoder.shape)
-    threads = f"{config.threads} of {cores()} threads"
     lines = [
-        ("machine", f"{threads}, products in {config.dtype}, {platform.machine()}"),
+        ("machine", ", ".join(machine(config))),
         ("model", f"{config.model}, {parameters / 1e6:.2f} million parameters"),
         ("problems", f"{source.name}: {source.about}; {len(source.held_out):,} held out"),
         (

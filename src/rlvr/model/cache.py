@@ -126,12 +126,15 @@ def extend(weights: Weights, tokens: Int[Tensor, "B T"], cache: Cache) -> Float[
     after = column - cache.prefix - cache.padding[:, None]  # (B, T)
     padding = (after < 0) & (column >= cache.prefix)
     cache.bias[..., first:last] = FORBIDDEN * padding[:, None, None, None]
-    bias = cache.bias
+    # a row that goes along after its end may pass the model's positions
+    position = (after + cache.prefix).clamp_(0, len(weights.cos) - 1)
+    cache.used, bias = last, cache.bias
+    if len(column) == 1 and weights.steps is not None:
+        columns = (cache.keys, cache.values, bias)
+        return weights.steps.read(tokens[:, 0], position[:, 0], *columns, last)
     if len(column) > 1:
         ahead = torch.arange(bias.shape[-1]) > column[:, None]
         bias = bias.masked_fill(ahead, FORBIDDEN)  # (B, 1, 1, T, C)
-    # a row that goes along after its end may pass the model's positions
-    position = (after + cache.prefix).clamp_(0, len(weights.cos) - 1)
     cos, sin = weights.cos[position][:, :, None], weights.sin[position][:, :, None]
     heads, scale = weights.shape.num_attention_heads, weights.shape.head_dim**-0.5
 
@@ -144,5 +147,4 @@ def extend(weights: Weights, tokens: Int[Tensor, "B T"], cache: Cache) -> Float[
     x = F.embedding(tokens, weights.embedding)
     for index in range(len(weights.blocks)):
         x = run_block(x, index, weights, attend)
-    cache.used = last
     return normalise(x[:, -1].contiguous(), weights.norm, weights.shape.rms_norm_eps)

@@ -6,9 +6,10 @@ attention, SwiGLU, rotary positions, RMSNorm, QK-norm); names of the weights are
 Hugging Face model directories.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -119,6 +120,27 @@ class BlockWeights:
     down: Tensor
 
 
+@runtime_checkable
+class Steps(Protocol):
+    """Something faster than `run_block` for the token steps of a sampler; `token_step` has one."""
+
+    def read(
+        self,
+        tokens: Int[Tensor, " R"],
+        positions: Int[Tensor, " R"],
+        keys: Sequence[Float[Tensor, "R M K C"]],
+        values: Sequence[Float[Tensor, "R M C K"]],
+        bias: Float[Tensor, "R 1 1 1 C"],
+        used: int,
+    ) -> Float[Tensor, "R D"]:
+        """Last hidden states after one token more of each row."""
+        ...
+
+    def logits(self, hidden: Float[Tensor, "R D"]) -> Float[Tensor, "R V"]:
+        """Logits in float32."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Weights:
     """All weights as the forward pass reads them; made once after each optimizer step."""
@@ -136,6 +158,8 @@ class Weights:
     sin: Tensor
     learn_rows: Callable[[Tensor, Tensor], None] | None = None
     """Takes token ids and the gradients of their rows of the embedding; None without learning."""
+    steps: Steps | None = None
+    """Takes over the token steps of a sampler, where there is one."""
 
 
 class Decoder(nn.Module):
@@ -304,4 +328,6 @@ def prepacked(weights: Weights, rows: int) -> Weights:
 
 def logits_of(weights: Weights, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
     """Logits in float32, without a gradient."""
+    if weights.steps is not None:
+        return weights.steps.logits(hidden)
     return exact_product(hidden, weights.head)

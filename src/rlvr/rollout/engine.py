@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rlvr.model.cache import extend
-from rlvr.model.decoder import Shape, Weights, logits_of, prepacked
+from rlvr.model.decoder import Shape, Weights, logits_of
 from rlvr.model.distribution import sample, truncate, uniforms, without
+from rlvr.model.token_step import for_sampling
 from rlvr.model.tokens import Tokens
 from rlvr.records import Problem, Prompt, Rollout, Sampling
 from rlvr.rollout.rows import Answers, Drawn, UnderWay, Waiting
@@ -22,7 +23,6 @@ from rlvr.rollout.stops import Stops
 
 COMPACT_BELOW = 0.8  # share of rows still running below which the others are dropped
 ROWS_ROUNDED = 16  # rows kept are a multiple of this: each number of rows compiles its products
-PREPACKED_FROM = 24  # answer tokens from which it pays to lay out the weights for token steps
 ROWS_AT_ONCE = 512
 ENTER_FROM = 0.25  # share of the rows that must be free before waiting prompts enter
 CROWDED = 1.25  # times the columns that a row needs, at which those no row needs are dropped
@@ -73,8 +73,7 @@ def sample_rows(
     if longest + limit > weights.shape.max_position_embeddings:
         raise ValueError(f"{longest} prompt and {limit} answer tokens pass the model's positions")
     rows, at_once = len(prompts) * answers_per_prompt, max(at_once, answers_per_prompt)
-    if limit >= PREPACKED_FROM:
-        weights = prepacked(weights, min(rows, at_once))
+    weights = for_sampling(weights, min(rows, at_once), limit)
     greedy = sampling.temperature == 0
     chance = None if greedy else _chance(keys, answers_per_prompt, limit, draws)
     ending = Ending(torch.tensor(stop_ids, dtype=torch.long), stops)
